@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+# fanout_test(NAME SOURCES file... LINK target...): a Catch2 program `NAME_tests`, each case a test of its own.
+find_package(Catch2 REQUIRED)
+include(Catch)
+
+function(fanout_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  set(device_sources ${ARG_SOURCES})
+  list(FILTER device_sources INCLUDE REGEX "[.]cu$")
+  if(device_sources)
+    set_source_files_properties(${device_sources} PROPERTIES LANGUAGE ${FANOUT_DEVICE_LANGUAGE})
+  endif()
+  add_executable(${name}_tests ${ARG_SOURCES})
+  set_target_properties(${name}_tests PROPERTIES CXX_EXTENSIONS OFF)
+  target_link_libraries(${name}_tests PRIVATE ${ARG_LINK} fanout_language fanout_warnings Catch2::Catch2WithMain)
+  # Test code is compiled more often than run.
+  target_compile_options(${name}_tests PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
+  catch_discover_tests(${name}_tests TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST
+                       PROPERTIES TIMEOUT 300 ENVIRONMENT "FANOUT_SIM_POISON=1")
+endfunction()

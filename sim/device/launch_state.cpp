@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a launch needs besides its threads: dynamic shared memory, the mode of launch shapes, the kernel's name.
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "sim/device/fiber_annotations.h"
+#include "sim/lanes.h"
+
+namespace sim {
+namespace {
+
+constexpr std::size_t kDynamicSharedBytes = 227 * 1024;  // the most that a block may ask for
+
+bool flag(const char* name, const char* value) {
+  const char* text = std::getenv(name);
+  return text != nullptr && std::strcmp(text, value) == 0;
+}
+
+struct SharedMemory {
+  SharedMemory() : bytes(static_cast<char*>(std::aligned_alloc(128, kDynamicSharedBytes))) {}
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  ~SharedMemory() {
+    note_usable(bytes, kDynamicSharedBytes, kDynamicSharedBytes);
+    std::free(bytes);
+  }
+  char* bytes;
+};
+
+SharedMemory& shared_memory() {
+  thread_local SharedMemory memory;
+  return memory;
+}
+
+}  // namespace
+
+void* dynamic_shared() {
+  return shared_memory().bytes;
+}
+
+void prepare_dynamic_shared(std::size_t bytes) {
+  static const bool poison = flag("FANOUT_SIM_POISON", "1");
+  char* memory = shared_memory().bytes;
+  note_usable(memory, bytes, kDynamicSharedBytes);
+  if (poison) std::memset(memory, 0xFF, bytes);
+}
+
+bool full_lanes() {
+  static const bool full = flag("FANOUT_SIM_LANES", "full");
+  return full;
+}
+
+const char* kernel_name(const char* text, const char* function) {
+  const std::string key = std::string(text) + " = ";
+  const std::string_view all(function);
+  const auto begin = all.rfind(key);
+  if (begin == std::string_view::npos || begin == 0 || std::strchr(" [", all[begin - 1]) == nullptr) return text;
+  const auto value = begin + key.size();
+  const auto end = all.find_first_of(";]", value);
+  static std::mutex mutex;
+  static auto* const names = new std::set<std::string>();  // never freed: launches may come until the very end
+  const std::lock_guard lock(mutex);
+  return names->emplace(all.substr(value, end - value)).first->c_str();
+}
+
+}  // namespace sim

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the other parts of the platform (kernel launches, cuBLAS, NCCL) queue work on a simulated device.
+#pragma once
+
+#include "sim/host_api.h"
+
+namespace sim {
+
+/// A borrowed callable. In eager mode it runs before submit returns.
+struct WorkRef {
+  void* object;
+  void (*run)(void* object);
+};
+
+/// One device pointer that an operation will touch; null is allowed and means "none".
+struct Access {
+  const void* pointer;
+  bool write;
+};
+
+/// Launches a kernel: checks the limits of grid, block and shared memory (9), the stream (400), that the stream's
+/// device is the current one (400), and that every pointer can be reached from that device: its own memory, pinned host
+/// memory, a peer's with access. Otherwise the device gets the sticky error 700, as on a GPU noticed by a later call,
+/// and the kernel does not run. `kernel_name` must live as long as the program.
+cudaError_t submit_launch(const cudaLaunchConfig_t& config, const char* kernel_name, const Access* accesses, int count,
+                          WorkRef work);
+
+/// Queues any other work of cuBLAS and NCCL: same stream order, same pointer checks. The stream's device must be
+/// current only if `need_current`. `what` names the operation in reports.
+cudaError_t submit_work(cudaStream_t stream, const char* what, const Access* accesses, int count, WorkRef work,
+                        bool need_current);
+
+/// The device whose memory holds `pointer`; -1: pinned host memory; -2: anything else. Arithmetic on the address.
+int device_of(const void* pointer);
+
+/// The device of a live stream, default streams of the current device included; -1 if it is not a live stream.
+int stream_device(cudaStream_t stream);
+
+/// The current device of this host thread.
+int current_device();
+
+/// The sticky error of a device, or cudaSuccess.
+cudaError_t sticky_error(int device);
+
+}  // namespace sim

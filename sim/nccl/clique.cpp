@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the ranks of a communicator meet, wait and leave.
+#include "sim/nccl/clique.h"
+
+#include <cstdlib>
+#include <thread>
+
+#include "sim/nccl/report.h"
+
+namespace sim::nccl {
+namespace {
+
+constexpr std::chrono::microseconds kSpin{20};
+
+/// FANOUT_SIM_NCCL_TIMEOUT in seconds: how long ranks may be missing before it counts as a hang.
+double time_limit_s() {
+  const char* text = std::getenv("FANOUT_SIM_NCCL_TIMEOUT");
+  return text ? std::strtod(text, nullptr) : 10;
+}
+
+template <class Point>
+bool is_late(Point since) {
+  return Point::clock::now() - since > std::chrono::duration<double>(time_limit_s());
+}
+
+/// True once `done()` is; gives up after a time that is shorter than a thread takes to sleep and wake.
+template <class Done>
+bool spin_until(Done&& done) {
+  if (done()) return true;
+  for (const auto end = std::chrono::steady_clock::now() + kSpin; std::chrono::steady_clock::now() < end;) {
+    std::this_thread::yield();
+    if (done()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Clique::Clique(int size) : size_(size), members_(std::make_unique<Member[]>(size)), parts_(size) {}
+
+void Clique::join(int expected_size, int rank, int device) {
+  const std::lock_guard lock(mutex_);
+  if (failure() != ncclSuccess) return;
+  if (expected_size != size_) {
+    warn_aloud("rank " + std::to_string(rank) + " expects " + std::to_string(expected_size) +
+               " ranks in a communicator that another rank started with " + std::to_string(size_));
+    return fail(ncclInvalidUsage);
+  }
+  Member& member = members_[rank];
+  if (member.presence != Presence::expected) {
+    warn_aloud("rank " + std::to_string(rank) + " joined twice with the same ncclUniqueId");
+    return fail(ncclInvalidUsage);
+  }
+  member.presence = Presence::joined;
+  member.device = device;
+  if (++joined_ == size_) settle();
+}
+
+void Clique::settle() {
+  for (int rank = 0; rank < size_; ++rank) {
+    for (int other = 0; other < rank; ++other) {
+      if (members_[rank].device != members_[other].device) continue;
+      warn("Duplicate GPU detected : rank " + std::to_string(rank) + " and rank " + std::to_string(other) +
+           " both on CUDA device " + std::to_string(members_[rank].device));
+      return fail(ncclInvalidUsage);
+    }
+  }
+  ready_.store(true, std::memory_order_release);
+  changed_.notify_all();
+}
+
+ncclResult_t Clique::wait_until_ready() {
+  std::unique_lock lock(mutex_);
+  const auto settled = [&] { return is_ready() || failure() != ncclSuccess; };
+  if (!changed_.wait_for(lock, std::chrono::duration<double>(time_limit_s()), settled)) fail_for_time(true);
+  return failure();
+}
+
+ncclResult_t Clique::poll_ready() {
+  const std::lock_guard lock(mutex_);
+  if (failure() == ncclSuccess && !is_ready()) {
+    if (!is_late(made_at_)) return ncclInProgress;
+    fail_for_time(true);
+  }
+  return failure();
+}
+
+ncclResult_t Clique::wait(int rank) {
+  Member& member = members_[rank];
+  const auto settled = [&] { return member.is_done() || failure() != ncclSuccess; };
+  if (!spin_until(settled)) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, std::chrono::duration<double>(time_limit_s()), settled)) fail_for_time(false);
+  }
+  return member.is_done() ? ncclSuccess : failure();
+}
+
+ncclResult_t Clique::poll(int rank) {
+  Member& member = members_[rank];
+  if (failure() != ncclSuccess) return failure();
+  if (member.is_done()) return ncclSuccess;
+  const std::lock_guard lock(mutex_);
+  if (failure() == ncclSuccess && is_late(member.waiting_since)) fail_for_time(false);
+  return failure() != ncclSuccess ? failure() : ncclInProgress;
+}
+
+void Clique::set_presence(int rank, Presence presence) {
+  const std::lock_guard lock(mutex_);
+  members_[rank].presence = presence;
+}
+
+void Clique::leave(int rank, Presence how) {
+  const std::lock_guard lock(mutex_);
+  members_[rank].presence = how;
+  if (how != Presence::aborted || failure() != ncclSuccess) return;
+  warn("rank " + std::to_string(rank) + " aborted its communicator");
+  fail(ncclRemoteError);
+}
+
+void Clique::fail(ncclResult_t result) {
+  failure_.store(result, std::memory_order_release);
+  changed_.notify_all();
+}
+
+void Clique::fail_for_time(bool initialising) {
+  const std::string seconds = std::to_string(static_cast<int>(time_limit_s() * 1000)) + " ms";
+  warn_aloud(
+      (initialising ? "not all ranks joined the communicator within " : "not all ranks made their call within ") +
+      seconds + " (FANOUT_SIM_NCCL_TIMEOUT); real GPUs would wait for ever:\n" + calls_of_all_ranks() +
+      "A thread that drives several ranks must put their calls between ncclGroupStart and ncclGroupEnd.");
+  fail(ncclInternalError);
+}
+
+std::string Clique::calls_of_all_ranks() const {
+  std::string text;
+  for (int rank = 0; rank < size_; ++rank) {
+    const Member& member = members_[rank];
+    text += "  rank " + std::to_string(rank);
+    if (member.presence == Presence::expected) {
+      text += " has not joined\n";
+      continue;
+    }
+    text += " on device " + std::to_string(member.device) + ": ";
+    if (member.presence == Presence::finalized) text += "finalized, ";
+    if (member.presence == Presence::destroyed) text += "destroyed its communicator, ";
+    if (member.presence == Presence::aborted) text += "aborted its communicator, ";
+    std::string calls;
+    for (const auto* list : {&member.collectives, &member.transfers}) {
+      for (const Operation& operation : *list) calls += (calls.empty() ? "" : "; ") + describe(operation);
+    }
+    text += calls.empty() ? (is_ready() ? "no call" : "joined") : calls;
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace sim::nccl

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of device memory by size class, cut from an arena's spans. Freed blocks are reused at once, the last one
+// first.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "sim/runtime/arena.h"
+#include "sim/runtime/spin_lock.h"
+
+namespace sim {
+
+/// What a pool does with memory that nobody uses.
+enum class Unused {
+  kept,       // until it is trimmed: the pools of cudaMallocAsync
+  given_back  // at once: cudaMalloc, cudaMallocHost
+};
+
+struct PoolUse {
+  std::size_t reserved, reserved_high, used, used_high;
+};
+
+class BlockPool {
+ public:
+  BlockPool(Arena& arena, Unused unused, std::size_t max_bytes, bool poison);
+
+  /// A 256-byte aligned block, or null when neither arena nor pool limit has room. `tag` can be read with the block.
+  void* allocate(std::size_t bytes, std::uint8_t tag = 0);
+
+  /// Frees the block that starts at `pointer` in `span`. False if no live block starts there.
+  bool free(Span* span, void* pointer);
+
+  /// Gives unused spans back until at most `keep` bytes are reserved.
+  void trim(std::size_t keep);
+
+  /// Frees every block, used or not.
+  void clear();
+
+  PoolUse use();
+  void reset_high_marks(bool reserved, bool used);
+  std::uint64_t release_threshold();
+  void set_release_threshold(std::uint64_t bytes);
+  /// Whether a synchronisation should give memory back. No lock.
+  bool wants_trim() const { return wants_trim_.load(std::memory_order_relaxed); }
+  void trim_to_threshold();
+
+ private:
+  static constexpr std::uint32_t kClasses = 216;
+  static constexpr std::uint32_t kExact = kClasses;  // a span of its own, returned when freed
+  Span* add_span(std::size_t bytes, std::uint32_t size_class);
+  void link(Span* span);
+  void unlink(Span* span);
+  void release(Span* span);
+  void trim_locked(std::size_t keep);
+
+  Arena& arena_;
+  const Unused unused_;
+  const std::size_t max_bytes_;
+  const bool poison_;
+  SpinLock lock_;
+  Span* with_free_blocks_[kClasses + 1] = {};
+  std::vector<Span*> spans_;
+  PoolUse use_{};
+  std::uint64_t release_threshold_ = 0;
+  std::atomic<bool> wants_trim_{false};
+};
+
+/// A live allocation.
+struct Block {
+  char* start = nullptr;
+  std::size_t bytes = 0;  // as requested
+  Span* span = nullptr;
+  std::uint8_t tag = 0;
+  explicit operator bool() const { return start != nullptr; }
+};
+
+/// The live allocation that holds `pointer`, which must lie in `arena`; empty if there is none.
+Block find_block(const Arena& arena, const void* pointer);
+
+}  // namespace sim

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// cudaMemcpy and its relatives. Eager: the bytes are moved at the call.
+#include <cstring>
+
+#include "sim/runtime/operands.h"
+#include "sim/runtime/report.h"
+
+using namespace sim;
+
+namespace {
+
+struct Side {
+  const void* pointer;
+  std::size_t pitch;
+};
+
+void copy_rows(const Side& target, const Side& source, const Extent& extent) {
+  auto* to = static_cast<char*>(const_cast<void*>(target.pointer));
+  const auto* from = static_cast<const char*>(source.pointer);
+  if (target.pitch == extent.width && source.pitch == extent.width) {
+    std::memcpy(to, from, extent.width * extent.height);
+    return;
+  }
+  for (std::size_t row = 0; row < extent.height; ++row)
+    std::memcpy(to + row * target.pitch, from + row * source.pitch, extent.width);
+}
+
+// Only plain ranges: the rows of two rectangles may lie between each other.
+void stop_if_overlapping(const char* call, const Side& target, const Side& source, const Extent& extent,
+                         const Stream& stream) {
+  if (extent.height != 1) return;
+  const auto to = reinterpret_cast<std::uintptr_t>(target.pointer);
+  const auto from = reinterpret_cast<std::uintptr_t>(source.pointer);
+  const std::uintptr_t distance = to > from ? to - from : from - to;
+  if (distance < extent.width)
+    stop("%s(target %p, source %p, %zu bytes) on current device cuda:%d, stream %p of cuda:%d: the areas overlap", call,
+         target.pointer, source.pointer, extent.width, this_thread.device, static_cast<const void*>(&stream),
+         stream.device);
+}
+
+// The operands of a copy after their common checks.
+cudaError_t find_operands(const Side& target, const Side& source, const Extent& extent, Operand* to, Operand* from) {
+  if (extent.width > target.pitch || extent.width > source.pitch) return cudaErrorInvalidPitchValue;
+  if (const cudaError_t error = find_operand(target.pointer, extent.reach(target.pitch), to)) return error;
+  return find_operand(source.pointer, extent.reach(source.pitch), from);
+}
+
+cudaError_t copy(const char* call, const Side& target, const Side& source, const Extent& extent, cudaMemcpyKind kind,
+                 cudaStream_t handle) {
+  return with_stream(handle, call, [&](Stream& stream) -> cudaError_t {
+    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
+    if (extent.empty()) return cudaSuccess;
+    Operand to, from;
+    if (const cudaError_t error = find_operands(target, source, extent, &to, &from)) return error;
+    if (const cudaError_t error = check_kind(call, stream, kind, to, from)) return error;
+    stop_if_overlapping(call, target, source, extent, stream);
+    run_in_order(stream, [&] { copy_rows(target, source, extent); });
+    return cudaSuccess;
+  });
+}
+
+void stop_if_not_owner(const char* call, const char* role, const Operand& operand, int device, const Stream& stream) {
+  if (operand.place != device)
+    stop("%s on current device cuda:%d, stream %p of cuda:%d: the %s %p is not memory of cuda:%d", call,
+         this_thread.device, static_cast<const void*>(&stream), stream.device, role, operand.pointer, device);
+}
+
+cudaError_t copy_peer(const char* call, void* target, int target_device, const void* source, int source_device,
+                      std::size_t bytes, cudaStream_t handle) {
+  return with_stream(handle, call, [&](Stream& stream) -> cudaError_t {
+    if (!is_device(target_device) || !is_device(source_device)) return cudaErrorInvalidDevice;
+    if (bytes == 0) return cudaSuccess;
+    const Side to_side{target, bytes}, from_side{source, bytes};
+    const Extent extent{bytes, 1};
+    Operand to, from;
+    if (const cudaError_t error = find_operands(to_side, from_side, extent, &to, &from)) return error;
+    stop_if_not_owner(call, "target", to, target_device, stream);
+    stop_if_not_owner(call, "source", from, source_device, stream);
+    stop_if_overlapping(call, to_side, from_side, extent, stream);
+    run_in_order(stream, [&] { copy_rows(to_side, from_side, extent); });
+    return cudaSuccess;
+  });
+}
+
+}  // namespace
+
+cudaError_t cudaMemcpy(void* target, const void* source, std::size_t bytes, cudaMemcpyKind kind) {
+  return copy("cudaMemcpy", {target, bytes}, {source, bytes}, {bytes, 1}, kind, cudaStreamLegacy);
+}
+
+cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  return copy("cudaMemcpyAsync", {target, bytes}, {source, bytes}, {bytes, 1}, kind, stream);
+}
+
+cudaError_t cudaMemcpyPeer(void* target, int target_device, const void* source, int source_device, std::size_t bytes) {
+  return copy_peer("cudaMemcpyPeer", target, target_device, source, source_device, bytes, cudaStreamLegacy);
+}
+
+cudaError_t cudaMemcpyPeerAsync(void* target, int target_device, const void* source, int source_device,
+                                std::size_t bytes, cudaStream_t stream) {
+  return copy_peer("cudaMemcpyPeerAsync", target, target_device, source, source_device, bytes, stream);
+}
+
+cudaError_t cudaMemcpy2D(void* target, std::size_t target_pitch, const void* source, std::size_t source_pitch,
+                         std::size_t width, std::size_t height, cudaMemcpyKind kind) {
+  return copy("cudaMemcpy2D", {target, target_pitch}, {source, source_pitch}, {width, height}, kind, cudaStreamLegacy);
+}
+
+cudaError_t cudaMemcpy2DAsync(void* target, std::size_t target_pitch, const void* source, std::size_t source_pitch,
+                              std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+  return copy("cudaMemcpy2DAsync", {target, target_pitch}, {source, source_pitch}, {width, height}, kind, stream);
+}

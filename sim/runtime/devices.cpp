@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Choosing, synchronising and resetting devices; versions.
+#include "sim/runtime/streams.h"
+
+using namespace sim;
+
+namespace {
+
+constexpr int kVersion = CUDART_VERSION;
+
+cudaError_t version(int* out) {
+  if (!out) return leave(cudaErrorInvalidValue);
+  *out = kVersion;
+  return cudaSuccess;
+}
+
+std::vector<Stream*> streams_of(const Device& device) {
+  return machine->streams.live([&](const Stream& stream) { return stream.device == device.index; });
+}
+
+}  // namespace
+
+// No device is needed for the versions.
+cudaError_t cudaDriverGetVersion(int* out) {
+  return version(out);
+}
+cudaError_t cudaRuntimeGetVersion(int* out) {
+  return version(out);
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  return api([&]() -> cudaError_t {
+    if (!count) return cudaErrorInvalidValue;
+    *count = machine->device_count();
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  return api([&]() -> cudaError_t {
+    if (!device) return cudaErrorInvalidValue;
+    *device = this_thread.device;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaSetDevice(int device) {
+  return api([&]() -> cudaError_t {
+    if (!is_device(device)) return cudaErrorInvalidDevice;
+    this_thread.device = device;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaInitDevice(int device, unsigned, unsigned flags) {
+  return api([&]() -> cudaError_t {
+    if (!is_device(device)) return cudaErrorInvalidDevice;
+    return flags == 0 ? cudaSuccess : cudaErrorInvalidValue;
+  });
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  return device_api([&](Device& device) {
+    for (Stream* stream : streams_of(device)) wait_for(*stream);
+    device.after_synchronize();
+    return device.sticky.load(std::memory_order_relaxed);
+  });
+}
+
+cudaError_t cudaDeviceReset() {
+  return device_api([](Device& device) {
+    for (Stream* stream : streams_of(device))
+      if (stream != device.legacy_stream) machine->streams.destroy(stream);
+    for (Event* event : machine->events.live([&](const Event& each) { return each.device == device.index; }))
+      machine->events.destroy(event);
+    device.mallocs.clear();  // memory from pools stays
+    device.peers.store(0, std::memory_order_release);
+    return cudaSuccess;
+  });
+}

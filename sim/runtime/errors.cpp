@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// cudaGetLastError and the names and texts of the codes.
+#include "sim/runtime/machine.h"
+
+using namespace sim;
+
+namespace {
+constexpr const char* kUnrecognized = "unrecognized error code";
+
+cudaError_t sticky_of_this_device() {
+  return this_device().sticky.load(std::memory_order_relaxed);
+}
+}  // namespace
+
+cudaError_t cudaPeekAtLastError() {
+  if (const cudaError_t error = enter()) return error;
+  return this_thread.last_error != cudaSuccess ? this_thread.last_error : sticky_of_this_device();
+}
+
+cudaError_t cudaGetLastError() {
+  const cudaError_t error = cudaPeekAtLastError();
+  this_thread.last_error = cudaSuccess;
+  return error;
+}
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+#define FANOUT_NAME(name, number, text) \
+  case name:                            \
+    return #name;
+    FANOUT_CUDA_ERRORS(FANOUT_NAME)
+#undef FANOUT_NAME
+  }
+  return kUnrecognized;
+}
+
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+#define FANOUT_TEXT(name, number, text) \
+  case name:                            \
+    return text;
+    FANOUT_CUDA_ERRORS(FANOUT_TEXT)
+#undef FANOUT_TEXT
+  }
+  return kUnrecognized;
+}

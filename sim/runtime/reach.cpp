@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reach of kernels: own memory, pinned host memory, peers' cudaMalloc memory with peer access, pools with pool access.
+#include "sim/runtime/reach.h"
+
+#include "sim/runtime/report.h"
+
+namespace sim {
+namespace {
+
+// A pointer one past the end of an allocation is a legal argument.
+bool is_live(const Arena& arena, const void* pointer) {
+  return find_block(arena, pointer) || find_block(arena, static_cast<const char*>(pointer) - 1);
+}
+
+const char* peer_unreachable(const Device& device, Device& owner, const Access& access) {
+  Block block = find_block(owner.arena, access.pointer);
+  if (!block) block = find_block(owner.arena, static_cast<const char*>(access.pointer) - 1);
+  if (!block) return "memory of another device that is not allocated";
+  BlockPool* const blocks = block.span->pool.load(std::memory_order_relaxed);
+  const std::uint32_t bit = 1u << device.index;
+  if (blocks == &owner.mallocs) {
+    const bool access_on = device.peers.load(std::memory_order_acquire) >> owner.index & 1;
+    return access_on ? nullptr : "memory of another device without peer access";
+  }
+  const Pool* const pool = owner.pool_of(blocks);
+  if (!pool) return "memory of another device's pool that was destroyed";
+  const auto& allowed = access.write ? pool->writable : pool->readable;
+  return allowed.load(std::memory_order_acquire) & bit
+             ? nullptr
+             : "pool memory of another device without access to the pool (peer access does not count)";
+}
+
+}  // namespace
+
+const char* unreachable(const Device& device, const Access& access) {
+  const std::uintptr_t arena = arena_index(access.pointer);
+  if (arena == static_cast<std::uintptr_t>(device.index))
+    return is_live(device.arena, access.pointer) ? nullptr : "memory of this device that is not allocated";
+  if (arena < static_cast<std::uintptr_t>(machine->device_count()))
+    return peer_unreachable(device, device_at(static_cast<int>(arena)), access);
+  if (arena < arena_count)
+    return is_live(*machine->pinned_arena, access.pointer) ? nullptr : "pinned memory that was freed";
+  return is_registered(access.pointer) ? nullptr : "pageable host memory";
+}
+
+void fault(Device& device, const void* stream, const char* operation, int argument, const Access& access) {
+  cudaError_t none = cudaSuccess;
+  device.sticky.compare_exchange_strong(none, cudaErrorIllegalAddress);
+  report("%s on cuda:%d, stream %p: pointer %d is %p, %s; the device has error 700 from now on", operation,
+         device.index, stream, argument, access.pointer, unreachable(device, access));
+}
+
+}  // namespace sim

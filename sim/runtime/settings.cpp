@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parses FANOUT_SIM_*. No silent fallback: what cannot be read is an error of the first call.
+#include "sim/runtime/settings.h"
+
+#include <cctype>
+#include <cstdlib>
+#include <cstring>
+
+#include "sim/runtime/report.h"
+
+namespace sim {
+namespace {
+
+bool refuse(const char* variable, const char* value, const char* allowed) {
+  report("%s is '%s'; allowed: %s", variable, value, allowed);
+  return false;
+}
+
+// The whole text as a decimal number, without sign or blanks.
+std::optional<std::uint64_t> parse_number(const char* text, const char** end) {
+  if (!std::isdigit(static_cast<unsigned char>(*text))) return std::nullopt;
+  char* stopped = nullptr;
+  errno = 0;
+  const std::uint64_t number = std::strtoull(text, &stopped, 10);
+  if (errno != 0) return std::nullopt;
+  *end = stopped;
+  return number;
+}
+
+bool read_device_count(int* devices) {
+  const char* text = std::getenv("FANOUT_SIM_DEVICES");
+  if (!text) return true;
+  const char* end = text;
+  const auto number = parse_number(text, &end);
+  if (!number || *end || *number > kMaxDevices) return refuse("FANOUT_SIM_DEVICES", text, "0 to 16");
+  *devices = static_cast<int>(*number);
+  return true;
+}
+
+bool read_memory(std::uint64_t max_bytes, std::uint64_t* bytes) {
+  const char* text = std::getenv("FANOUT_SIM_MEMORY");
+  if (!text) return true;
+  const char* end = text;
+  const auto number = parse_number(text, &end);
+  const char* const suffixes = "KMG";
+  const char* suffix = *end ? std::strchr(suffixes, std::toupper(static_cast<unsigned char>(*end))) : nullptr;
+  const int shift = suffix ? static_cast<int>(suffix - suffixes + 1) * 10 : 0;
+  const bool tail_fits = *end == 0 || (suffix && end[1] == 0);
+  if (!number || !tail_fits || *number == 0 || *number > (max_bytes >> shift)) {
+    const std::string allowed =
+        "bytes with an optional suffix K, M or G, from 1 to " + std::to_string(max_bytes >> 30) + "G";
+    return refuse("FANOUT_SIM_MEMORY", text, allowed.c_str());
+  }
+  *bytes = *number << shift;
+  return true;
+}
+
+bool read_switch(const char* variable, bool* value) {
+  const char* text = std::getenv(variable);
+  if (!text) return true;
+  if (std::strcmp(text, "0") != 0 && std::strcmp(text, "1") != 0) return refuse(variable, text, "0 or 1");
+  *value = *text == '1';
+  return true;
+}
+
+bool read_mode() {
+  const char* text = std::getenv("FANOUT_SIM_MODE");
+  if (!text || std::strcmp(text, "eager") == 0) return true;
+  return refuse("FANOUT_SIM_MODE", text, "eager");
+}
+
+// The two that other parts read where they need them are looked at here, so that a mistake is found at the first call.
+bool lanes_are_known() {
+  const char* text = std::getenv("FANOUT_SIM_LANES");
+  if (!text || std::strcmp(text, "one") == 0 || std::strcmp(text, "full") == 0) return true;
+  return refuse("FANOUT_SIM_LANES", text, "one or full");
+}
+
+bool timeout_is_known() {
+  const char* text = std::getenv("FANOUT_SIM_NCCL_TIMEOUT");
+  if (!text) return true;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (end != text && *end == 0 && seconds > 0 && seconds <= 86400) return true;
+  return refuse("FANOUT_SIM_NCCL_TIMEOUT", text, "seconds above 0, at most 86400");
+}
+
+bool read_pairs(Settings* settings) {
+  const char* text = std::getenv("FANOUT_SIM_NO_PEER");
+  if (!text || *text == 0) return true;
+  if (std::strcmp(text, "all") == 0) {
+    settings->peer_access = false;
+    return true;
+  }
+  for (const char* rest = text;; ++rest) {
+    const char* end = rest;
+    const auto first = parse_number(rest, &end);
+    const auto second = first && *end == '-' ? parse_number(end + 1, &end) : std::nullopt;
+    if (!second || (*end != 0 && *end != ',') || *first >= kMaxDevices || *second >= kMaxDevices)
+      return refuse("FANOUT_SIM_NO_PEER", text, "all, or pairs of devices of the machine as in 0-1,2-3");
+    settings->pairs_without.emplace_back(*first, *second);
+    if (*end == 0) return true;
+    rest = end;
+  }
+}
+
+}  // namespace
+
+std::optional<Settings> read_settings(std::uint64_t max_memory_bytes) {
+  Settings settings;
+  // Every variable is looked at, so that one run shows all mistakes.
+  bool good = read_device_count(&settings.devices);
+  good &= read_memory(max_memory_bytes, &settings.memory_bytes);
+  good &= read_switch("FANOUT_SIM_POISON", &settings.poison);
+  good &= read_mode();
+  good &= read_pairs(&settings);
+  good &= lanes_are_known();
+  good &= timeout_is_known();
+  if (!good) return std::nullopt;
+  const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
+  settings.launch_blocking = blocking && std::strcmp(blocking, "1") == 0;
+  settings.visible = visible_devices(std::getenv("CUDA_VISIBLE_DEVICES"), settings.devices);
+  return settings;
+}
+
+}  // namespace sim

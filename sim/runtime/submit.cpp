@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way of kernels, cuBLAS and NCCL into a stream. Eager: the work runs here, on the calling thread.
+#include "sim/submit.h"
+
+#include "sim/runtime/function_limits.h"
+#include "sim/runtime/reach.h"
+#include "sim/runtime/streams.h"
+
+namespace sim {
+namespace {
+
+bool shape_is_legal(const cudaLaunchConfig_t& config) {
+  const dim3 grid = config.gridDim, block = config.blockDim;
+  const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
+  return grid.x - 1 < kMaxGridX && grid.y - 1 < kMaxGridYZ && grid.z - 1 < kMaxGridYZ && block.x - 1 < kMaxThreads &&
+         block.y - 1 < kMaxThreads && block.z - 1 < kMaxBlockZ && threads <= kMaxThreads &&
+         config.dynamicSmemBytes <= dynamic_shared_limit();
+}
+
+// After all checks but those of the pointers.
+cudaError_t run(Stream& stream, cudaStream_t handle, const char* name, const Access* accesses, int count,
+                WorkRef work) {
+  Device& device = device_at(stream.device);
+  if (const int bad = first_unreachable(device, accesses, count); bad >= 0) [[unlikely]] {
+    fault(device, handle, name, bad, accesses[bad]);
+    return machine->settings.launch_blocking ? cudaErrorIllegalAddress : cudaSuccess;
+  }
+  run_in_order(stream, [&] { work.run(work.object); });
+  return cudaSuccess;
+}
+
+}  // namespace
+
+cudaError_t submit_launch(const cudaLaunchConfig_t& config, const char* kernel_name, const Access* accesses, int count,
+                          WorkRef work) {
+  return with_stream(config.stream, kernel_name, [&](Stream& stream) -> cudaError_t {
+    if (!shape_is_legal(config)) return cudaErrorInvalidConfiguration;
+    if (stream.device != this_thread.device) return cudaErrorInvalidResourceHandle;
+    return run(stream, config.stream, kernel_name, accesses, count, work);
+  });
+}
+
+cudaError_t submit_work(cudaStream_t handle, const char* what, const Access* accesses, int count, WorkRef work,
+                        bool need_current) {
+  return with_stream(handle, what, [&](Stream& stream) -> cudaError_t {
+    if (need_current && stream.device != this_thread.device) return cudaErrorInvalidResourceHandle;
+    return run(stream, handle, what, accesses, count, work);
+  });
+}
+
+int device_of(const void* pointer) {
+  const std::uintptr_t arena = arena_index(pointer);
+  if (arena >= arena_count) return -2;
+  return arena == arena_count - 1 ? -1 : static_cast<int>(arena);
+}
+
+int stream_device(cudaStream_t handle) {
+  if (enter() != cudaSuccess) return -1;
+  if (!handle || handle == cudaStreamLegacy || handle == cudaStreamPerThread) return this_thread.device;
+  const bool live = machine->streams.state(handle) == HandleState::live;
+  return live ? reinterpret_cast<const Stream*>(handle)->device : -1;
+}
+
+int current_device() {
+  return this_thread.device;
+}
+
+cudaError_t sticky_error(int device) {
+  if (const cudaError_t error = enter()) return error;
+  return is_device(device) ? device_at(device).sticky.load(std::memory_order_relaxed) : cudaErrorInvalidDevice;
+}
+
+}  // namespace sim
