@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives among a list of devices, by NCCL. Rank order is the order of the list; rank 0 is the root.
+#pragma once
+
+#include <nccl.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "runtime/device/device.h"
+#include "runtime/tensor/dtype.h"
+
+namespace fanout {
+
+/// One NCCL communicator for each device of a list. Collectives run on the devices' communication streams, behind the
+/// work that their compute streams hold at the call; wait_for_collectives() puts later computation behind them.
+class Communicator {
+ public:
+  /// Devices must be distinct. Throws NcclError when NCCL cannot connect them, and after 60 s without an answer.
+  explicit Communicator(std::vector<Device> devices);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  /// The communicator of this list, made at its first use and kept for the process.
+  static Communicator& of(const std::vector<Device>& devices);
+
+  const std::vector<Device>& devices() const { return devices_; }
+  int world_size() const { return static_cast<int>(devices_.size()); }
+
+  /// Copies `bytes` bytes at buffers[0] to buffers[rank] of every rank.
+  void broadcast(std::span<void* const> buffers, std::size_t bytes);
+
+  /// result = sum over ranks of buffers[rank], in rank order where the library allows; `result` lies on rank 0's device
+  /// and may be buffers[0]. `elements` of `dtype` each.
+  void reduce(std::span<const void* const> buffers, void* result, std::int64_t elements, DType dtype);
+
+  /// Work queued on the compute streams from now on waits for all collectives queued so far.
+  void wait_for_collectives();
+
+ private:
+  void start_behind_compute();
+  void settle(ncclResult_t result, const char* call);
+
+  std::vector<Device> devices_;
+  std::vector<ncclComm_t> ranks_;
+  std::mutex one_at_a_time_;
+};
+
+}  // namespace fanout

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the runtime keeps for each device that is used: two streams, a cuBLAS handle, a memory pool that keeps its
+// memory. Made at a device's first use, so a device that nobody names gets no context and no byte.
+#pragma once
+
+#include <cublas_v2.h>
+
+#include "runtime/device/stream.h"
+
+namespace fanout {
+
+class DeviceContext {
+ public:
+  explicit DeviceContext(Device device);
+  DeviceContext(const DeviceContext&) = delete;
+  DeviceContext& operator=(const DeviceContext&) = delete;
+
+  /// Operators and copies of this device run here, in the order in which they were called.
+  Stream& compute() { return compute_; }
+  /// Collectives run here, beside the computation.
+  Stream& communication() { return communication_; }
+  /// Bound to the compute stream. Used by one thread at a time: the one that works for this device.
+  cublasHandle_t blas() const { return blas_; }
+
+ private:
+  Stream compute_, communication_;
+  cublasHandle_t blas_ = nullptr;
+};
+
+/// The context of `device`, made at the first call; from any thread. Throws as require_device.
+DeviceContext& context(Device device);
+
+/// The compute stream of `device`.
+inline StreamView compute_stream(Device device) {
+  return context(device).compute().view();
+}
+
+/// Blocks the host until all work of both streams of `device` is done.
+void synchronize(Device device);
+
+}  // namespace fanout

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stochastic gradient descent.
+#pragma once
+
+#include <vector>
+
+#include "runtime/optim/optimizer.h"
+
+namespace fanout {
+
+struct SgdOptions {
+  double learning_rate = 1e-3;
+  double momentum = 0;
+  double dampening = 0;
+  double weight_decay = 0;
+  bool nesterov = false;
+};
+
+/// torch.optim.SGD's rule: v = momentum v + (1 - dampening) (g + weight_decay p), p -= learning_rate v; at a
+/// parameter's first step v = g + weight_decay p.
+class Sgd final : public Optimizer {
+ public:
+  /// Throws InvalidArgument for a negative option, and for Nesterov's form without momentum or with dampening.
+  explicit Sgd(std::vector<Tensor> parameters, SgdOptions options = {});
+
+ private:
+  void update(const Run& run) override;
+
+  SgdOptions options_;
+};
+
+}  // namespace fanout

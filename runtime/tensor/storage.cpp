@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/tensor/storage.h"
+
+#include <cstdlib>
+#include <new>
+
+#include "runtime/device/context.h"
+#include "runtime/device/error.h"
+
+namespace fanout {
+namespace {
+
+constexpr std::size_t kHostAlignment = 64;
+
+void* allocate_host(std::size_t bytes, HostMemory kind) {
+  void* pointer = nullptr;
+  if (kind == HostMemory::pinned) {
+    FANOUT_CHECK(cudaMallocHost(&pointer, bytes));
+    return pointer;
+  }
+  pointer = std::aligned_alloc(kHostAlignment, (bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment);
+  if (pointer == nullptr) throw std::bad_alloc();
+  return pointer;
+}
+
+}  // namespace
+
+Intrusive<Storage> Storage::allocate(Device device, std::size_t bytes, HostMemory host_memory) {
+  void* pointer = nullptr;
+  if (bytes > 0 && device.is_host()) {
+    pointer = allocate_host(bytes, host_memory);
+  } else if (bytes > 0) {
+    FANOUT_CHECK(cudaMallocAsync(&pointer, bytes, compute_stream(device).handle));
+  }
+  return Intrusive<Storage>(new Storage(device, pointer, bytes, host_memory, nullptr));
+}
+
+Intrusive<Storage> Storage::part(Intrusive<Storage> whole, std::size_t offset_bytes, std::size_t bytes) {
+  void* pointer = static_cast<char*>(whole->pointer_) + offset_bytes;
+  const Device device = whole->device_;
+  return Intrusive<Storage>(new Storage(device, pointer, bytes, HostMemory::pageable, std::move(whole)));
+}
+
+Storage::~Storage() {
+  if (whole_ || pointer_ == nullptr) return;
+  if (!device_.is_host()) {
+    detail::report_unreleased(cudaFreeAsync(pointer_, compute_stream(device_).handle), "cudaFreeAsync");
+  } else if (kind_ == HostMemory::pinned) {
+    detail::report_unreleased(cudaFreeHost(pointer_), "cudaFreeHost");
+  } else {
+    std::free(pointer_);
+  }
+}
+
+}  // namespace fanout
