@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "sim/cublas/gemm_sizes.h"
 #include "sim/cublas/handle.h"
 #include "sim/cublas/product.h"
 
@@ -32,31 +33,6 @@ struct GemmCall {
   int batch;
 };
 
-bool is_operation(cublasOperation_t operation) {
-  return operation >= CUBLAS_OP_N && operation <= CUBLAS_OP_C;
-}
-
-template <class T>
-bool has_valid_sizes(const GemmCall<T>& call) {
-  if (call.m < 0 || call.n < 0 || call.k < 0 || call.batch < 0) return false;
-  if (!is_operation(call.transa) || !is_operation(call.transb)) return false;
-  const int a_rows = call.transa == CUBLAS_OP_N ? call.m : call.k;
-  const int b_rows = call.transb == CUBLAS_OP_N ? call.k : call.n;
-  return call.a.leading >= std::max(1, a_rows) && call.b.leading >= std::max(1, b_rows) &&
-         call.c.leading >= std::max(1, call.m);
-}
-
-template <class T>
-void multiply(const Product<T>& product) {
-  if (product.k == 0 || product.alpha == T{0}) return scale(product);
-  if (product.m + product.n + product.k < kTinySizes) return multiply_tiny(product);
-  if constexpr (std::is_same_v<T, float>) {
-    const double multiply_adds = static_cast<double>(product.m) * product.n * product.k;
-    if (multiply_adds >= kLargeMultiplyAdds && multiply_with_onednn(product)) return;
-  }
-  multiply_with_eigen(product);
-}
-
 template <class T>
 void multiply_batch(const GemmCall<T>& call, T alpha, T beta) {
   Product<T> product{call.transa != CUBLAS_OP_N,
@@ -83,7 +59,10 @@ void multiply_batch(const GemmCall<T>& call, T alpha, T beta) {
 template <class T>
 cublasStatus_t gemm(cublasHandle_t handle, const GemmCall<T>& call) {
   if (!is_live(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
-  if (!has_valid_sizes(call) || call.alpha == nullptr || call.beta == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  const GemmSizes sizes{call.transa, call.transb,    call.m,         call.n,
+                        call.k,      call.a.leading, call.b.leading, call.c.leading};
+  if (!sizes.are_valid() || call.batch < 0) return CUBLAS_STATUS_INVALID_VALUE;
+  if (call.alpha == nullptr || call.beta == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   if (call.m == 0 || call.n == 0 || call.batch == 0) return CUBLAS_STATUS_SUCCESS;
   if (call.c.data == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   if (call.k > 0 && (call.a.data == nullptr || call.b.data == nullptr)) {
@@ -98,6 +77,30 @@ cublasStatus_t gemm(cublasHandle_t handle, const GemmCall<T>& call) {
 }
 
 }  // namespace
+
+bool GemmSizes::are_valid() const {
+  const auto is_operation = [](cublasOperation_t operation) {
+    return operation >= CUBLAS_OP_N && operation <= CUBLAS_OP_C;
+  };
+  if (m < 0 || n < 0 || k < 0 || !is_operation(transa) || !is_operation(transb)) return false;
+  const int a_rows = transa == CUBLAS_OP_N ? m : k, b_rows = transb == CUBLAS_OP_N ? k : n;
+  return lda >= std::max(1, a_rows) && ldb >= std::max(1, b_rows) && ldc >= std::max(1, m);
+}
+
+template <class T>
+void multiply(const Product<T>& product) {
+  if (product.k == 0 || product.alpha == T{0}) return scale(product);
+  if (product.m + product.n + product.k < kTinySizes) return multiply_tiny(product);
+  if constexpr (std::is_same_v<T, float>) {
+    const double multiply_adds = static_cast<double>(product.m) * product.n * product.k;
+    if (multiply_adds >= kLargeMultiplyAdds && multiply_with_onednn(product)) return;
+  }
+  multiply_with_eigen(product);
+}
+
+template void multiply(const Product<float>&);
+template void multiply(const Product<double>&);
+
 }  // namespace sim::blas
 
 using sim::blas::gemm;

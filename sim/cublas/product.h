@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The engines below cublasSgemm and cublasDgemm: one column-major product, already checked, on the calling thread.
+// The engines below the gemm calls: one column-major product, already checked, on the calling thread.
 #pragma once
 
 namespace sim::blas {
 
-/// C[m,n] = alpha op(A)[m,k] op(B)[k,n] + beta C, column-major. m, n, k > 0 and alpha != 0; beta 0 never reads C.
+/// C[m,n] = alpha op(A)[m,k] op(B)[k,n] + beta C, column-major. m, n > 0; beta 0 never reads C. The engines want k > 0
+/// and alpha != 0 too.
 template <class T>
 struct Product {
   bool transpose_a;
@@ -19,6 +20,10 @@ struct Product {
   T* c;
   int ldc;
 };
+
+/// By the engine that is fastest at the product's size.
+template <class T>
+void multiply(const Product<T>& product);
 
 /// C = beta C; beta 0 writes zeros without reading.
 template <class T>

@@ -8,17 +8,13 @@
 #include <string_view>
 
 #include "sim/device/fiber_annotations.h"
+#include "sim/device/switch.h"
 #include "sim/lanes.h"
 
 namespace sim {
 namespace {
 
 constexpr std::size_t kDynamicSharedBytes = 227 * 1024;  // the most that a block may ask for
-
-bool flag(const char* name, const char* value) {
-  const char* text = std::getenv(name);
-  return text != nullptr && std::strcmp(text, value) == 0;
-}
 
 struct SharedMemory {
   SharedMemory() : bytes(static_cast<char*>(std::aligned_alloc(128, kDynamicSharedBytes))) {}
@@ -43,14 +39,17 @@ void* dynamic_shared() {
 }
 
 void prepare_dynamic_shared(std::size_t bytes) {
-  static const bool poison = flag("FANOUT_SIM_POISON", "1");
+  static const bool poison = parse_switch(std::getenv("FANOUT_SIM_POISON")).value_or(false);
   char* memory = shared_memory().bytes;
   note_usable(memory, bytes, kDynamicSharedBytes);
   if (poison) std::memset(memory, 0xFF, bytes);
 }
 
 bool full_lanes() {
-  static const bool full = flag("FANOUT_SIM_LANES", "full");
+  static const bool full = [] {
+    const char* text = std::getenv("FANOUT_SIM_LANES");
+    return text != nullptr && std::strcmp(text, "full") == 0;
+  }();
   return full;
 }
 

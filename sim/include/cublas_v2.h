@@ -5,6 +5,7 @@
 #define CUBLAS_V2_H_
 
 #include <cuda_runtime.h>
+#include <library_types.h>
 
 #include <cstddef>
 
@@ -44,6 +45,18 @@ typedef enum : int {
   CUBLAS_FP64_EMULATED_FIXEDPOINT_MATH = 8,
   CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16
 } cublasMath_t;
+
+/// Of the mixed products. Only 32F and its pedantic form are answered.
+typedef enum : int {
+  CUBLAS_COMPUTE_16F = 64,
+  CUBLAS_COMPUTE_32F = 68,
+  CUBLAS_COMPUTE_32F_PEDANTIC = 69,
+  CUBLAS_COMPUTE_64F = 70,
+  CUBLAS_COMPUTE_32F_FAST_TF32 = 77
+} cublasComputeType_t;
+
+/// Checked, without effect.
+typedef enum : int { CUBLAS_GEMM_DEFAULT = -1, CUBLAS_GEMM_DEFAULT_TENSOR_OP = 99 } cublasGemmAlgo_t;
 
 struct cublasContext;
 typedef struct cublasContext* cublasHandle_t;
@@ -101,6 +114,13 @@ cublasStatus_t cublasDgemmStridedBatched(cublasHandle_t handle, cublasOperation_
                                          int m, int n, int k, const double* alpha, const double* A, int lda,
                                          long long int strideA, const double* B, int ldb, long long int strideB,
                                          const double* beta, double* C, int ldc, long long int strideC, int batchCount);
+
+/// The same product of mixed types: A and B of CUDA_R_16BF, C of CUDA_R_16BF or CUDA_R_32F, sums and scalars of float
+/// (CUBLAS_COMPUTE_32F); each element of C is rounded once. Other types are CUBLAS_STATUS_NOT_SUPPORTED.
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,
+                            int k, const void* alpha, const void* A, cudaDataType Atype, int lda, const void* B,
+                            cudaDataType Btype, int ldb, const void* beta, void* C, cudaDataType Ctype, int ldc,
+                            cublasComputeType_t computeType, cublasGemmAlgo_t algo);
 
 /// C[m,n] = alpha op(A) + beta op(B); C may be A or B where that one is not transposed.
 cublasStatus_t cublasSgeam(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,

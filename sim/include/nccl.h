@@ -96,7 +96,8 @@ typedef enum : int {
   ncclMaxRedOp = 0x7fffffff >> (32 - 8 * sizeof(ncclRedOp_dummy_t))
 } ncclRedOp_t;
 
-/// The 16-bit and 8-bit floating-point types can be moved; reducing them is not simulated yet and says so.
+/// The half and 8-bit floating-point types can be moved; reducing them is not simulated yet and says so. Reductions of
+/// bf16 are computed in float and rounded after every rank.
 typedef enum : int {
   ncclInt8 = 0,
   ncclChar = 0,

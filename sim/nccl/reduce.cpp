@@ -2,6 +2,8 @@
 // Combines the ranks' buffers in pieces that stay in the first-level cache.
 #include "sim/nccl/reduce.h"
 
+#include <cuda_bf16.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -26,6 +28,7 @@ struct Wrapping<T> {
 template <class T>
 using wrapping_t = typename Wrapping<T>::type;
 
+/// bf16 becomes float here and the result is rounded: once for every further rank, as in NCCL's own additions.
 template <class T>
 struct Add {
   T operator()(T a, T b) const { return static_cast<T>(wrapping_t<T>(a) + wrapping_t<T>(b)); }
@@ -51,14 +54,15 @@ struct Identity {
 };
 template <class T>
 struct Average {
-  explicit Average(std::size_t ranks) : ranks_(static_cast<T>(ranks)), factor_(T{1} / static_cast<T>(ranks)) {}
+  static constexpr bool kBefore = !std::is_integral_v<T>;
+  explicit Average(std::size_t ranks) : ranks_(static_cast<int>(ranks)), factor_(1.0 / static_cast<double>(ranks)) {}
   T before(T x) const {
-    if constexpr (std::is_floating_point_v<T>) return x * factor_;
+    if constexpr (kBefore) return Multiply<T>{}(x, factor_);
     return x;
   }
   T after(T x) const {
-    if constexpr (std::is_integral_v<T>) return static_cast<T>(x / ranks_);
-    return x;
+    if constexpr (kBefore) return x;
+    return static_cast<T>(x / ranks_);
   }
   T ranks_, factor_;
 };
@@ -164,7 +168,7 @@ std::size_t size_bytes(ncclDataType_t type) {
 }
 
 bool can_reduce(ncclDataType_t type) {
-  return type != ncclFloat16 && type != ncclBfloat16 && type != ncclFloat8e4m3 && type != ncclFloat8e5m2;
+  return type != ncclFloat16 && type != ncclFloat8e4m3 && type != ncclFloat8e5m2;
 }
 
 void reduce(ncclDataType_t type, ncclRedOp_t operation, std::span<const void* const> inputs,
@@ -184,6 +188,8 @@ void reduce(ncclDataType_t type, ncclRedOp_t operation, std::span<const void* co
       return reduce_typed<std::uint64_t>(operation, inputs, targets, count);
     case ncclFloat32:
       return reduce_typed<float>(operation, inputs, targets, count);
+    case ncclBfloat16:
+      return reduce_typed<__nv_bfloat16>(operation, inputs, targets, count);
     case ncclFloat64:
       return reduce_typed<double>(operation, inputs, targets, count);
     default:

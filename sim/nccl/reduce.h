@@ -10,7 +10,7 @@
 namespace sim::nccl {
 
 std::size_t size_bytes(ncclDataType_t type);
-/// False for the narrow floating-point types, which can be moved only.
+/// False for the half and 8-bit floating-point types, which can be moved only.
 bool can_reduce(ncclDataType_t type);
 
 /// y[i] = x[0][i] op x[1][i] op …, then the same bytes in every further target. Reads each input once and writes each

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Choosing, synchronising and resetting devices; versions.
+#include <cstring>
+
 #include "sim/runtime/streams.h"
 
 using namespace sim;
@@ -12,6 +14,14 @@ cudaError_t version(int* out) {
   if (!out) return leave(cudaErrorInvalidValue);
   *out = kVersion;
   return cudaSuccess;
+}
+
+// cuDevicePrimaryCtxGetState; 101: no such device.
+int primary_context_state(int device, unsigned int* flags, int* active) {
+  if (!is_device(device)) return 101;
+  *flags = 0;
+  *active = device_at(device).has_context.load(std::memory_order_relaxed) ? 1 : 0;
+  return 0;
 }
 
 std::vector<Stream*> streams_of(const Device& device) {
@@ -48,14 +58,28 @@ cudaError_t cudaSetDevice(int device) {
   return api([&]() -> cudaError_t {
     if (!is_device(device)) return cudaErrorInvalidDevice;
     this_thread.device = device;
+    create_context(device_at(device));
     return cudaSuccess;
+  });
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned, unsigned long long flags,
+                                             cudaDriverEntryPointQueryResult* result) {
+  return api([&]() -> cudaError_t {
+    if (!symbol || !function || flags > 2) return cudaErrorInvalidValue;
+    const bool known = std::strcmp(symbol, "cuDevicePrimaryCtxGetState") == 0;
+    *function = known ? reinterpret_cast<void*>(&primary_context_state) : nullptr;
+    if (result) *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+    return known || result ? cudaSuccess : cudaErrorSymbolNotFound;
   });
 }
 
 cudaError_t cudaInitDevice(int device, unsigned, unsigned flags) {
   return api([&]() -> cudaError_t {
     if (!is_device(device)) return cudaErrorInvalidDevice;
-    return flags == 0 ? cudaSuccess : cudaErrorInvalidValue;
+    if (flags != 0) return cudaErrorInvalidValue;
+    create_context(device_at(device));
+    return cudaSuccess;
   });
 }
 
@@ -75,6 +99,7 @@ cudaError_t cudaDeviceReset() {
       machine->events.destroy(event);
     device.mallocs.clear();  // memory from pools stays
     device.peers.store(0, std::memory_order_release);
+    device.has_context.store(false, std::memory_order_relaxed);
     return cudaSuccess;
   });
 }

@@ -66,7 +66,7 @@ Stream* Machine::make_stream(int device, unsigned flags, int priority) {
 Device::Device(int index_, int machine_index_, char* base, const Settings& settings)
     : index(index_),
       machine_index(machine_index_),
-      arena(base, settings.memory_bytes),
+      arena(base, settings.memory_of(machine_index_)),
       mallocs(arena, Unused::given_back, kArenaBytes, settings.poison),
       default_blocks(arena, Unused::kept, kArenaBytes, settings.poison) {
   default_pool = machine->pools.create(index, default_blocks, true);

@@ -59,6 +59,7 @@ struct Device {
   Stream* legacy_stream = nullptr;
   std::atomic<std::uint32_t> peers{0};  // bit p: this device may access device p
   std::atomic<cudaError_t> sticky{cudaSuccess};
+  std::atomic<bool> has_context{false};  // somebody used the device, or made it current
   std::mutex pools_mutex;
   std::vector<Pool*> pools;  // with the default pool; a destroyed one stays while it has memory
   std::vector<std::unique_ptr<BlockPool>> created_blocks;  // of the pools but the default one
@@ -142,10 +143,15 @@ inline Device& this_device() {
   return device_at(this_thread.device);
 }
 
+inline void create_context(Device& device) {
+  if (!device.has_context.load(std::memory_order_relaxed)) device.has_context.store(true, std::memory_order_relaxed);
+}
+
 /// For calls that use the current device: its sticky error comes first.
 template <class F>
 cudaError_t device_api(F body) {
   return api([&]() -> cudaError_t {
+    create_context(this_device());
     if (const cudaError_t sticky = this_device().sticky.load(std::memory_order_relaxed)) return sticky;
     return body(this_device());
   });

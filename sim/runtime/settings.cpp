@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "sim/device/switch.h"
 #include "sim/runtime/report.h"
 
 namespace sim {
@@ -37,29 +38,48 @@ bool read_device_count(int* devices) {
   return true;
 }
 
-bool read_memory(std::uint64_t max_bytes, std::uint64_t* bytes) {
-  const char* text = std::getenv("FANOUT_SIM_MEMORY");
-  if (!text) return true;
-  const char* end = text;
-  const auto number = parse_number(text, &end);
+// Bytes with an optional suffix K, M or G, up to the end of the text or a comma.
+std::optional<std::uint64_t> parse_bytes(const char* text, std::uint64_t max_bytes, const char** end) {
+  const auto number = parse_number(text, end);
   const char* const suffixes = "KMG";
-  const char* suffix = *end ? std::strchr(suffixes, std::toupper(static_cast<unsigned char>(*end))) : nullptr;
+  const char* suffix =
+      number && **end ? std::strchr(suffixes, std::toupper(static_cast<unsigned char>(**end))) : nullptr;
   const int shift = suffix ? static_cast<int>(suffix - suffixes + 1) * 10 : 0;
-  const bool tail_fits = *end == 0 || (suffix && end[1] == 0);
-  if (!number || !tail_fits || *number == 0 || *number > (max_bytes >> shift)) {
-    const std::string allowed =
-        "bytes with an optional suffix K, M or G, from 1 to " + std::to_string(max_bytes >> 30) + "G";
-    return refuse("FANOUT_SIM_MEMORY", text, allowed.c_str());
-  }
-  *bytes = *number << shift;
-  return true;
+  if (suffix) ++*end;
+  const bool complete = number && (**end == 0 || **end == ',');
+  if (!complete || *number == 0 || *number > (max_bytes >> shift)) return std::nullopt;
+  return *number << shift;
 }
 
+bool read_memory(std::uint64_t max_bytes, int devices, std::vector<std::uint64_t>* bytes) {
+  const char* text = std::getenv("FANOUT_SIM_MEMORY");
+  if (!text) return true;
+  bytes->clear();
+  for (const char* rest = text;; ++rest) {
+    const char* end = rest;
+    const auto one = parse_bytes(rest, max_bytes, &end);
+    if (!one) {
+      const std::string allowed = "bytes with an optional suffix K, M or G, from 1 to " +
+                                  std::to_string(max_bytes >> 30) + "G; one value, or one for each device as in 16G,8G";
+      return refuse("FANOUT_SIM_MEMORY", text, allowed.c_str());
+    }
+    bytes->push_back(*one);
+    if (*end == 0) break;
+    rest = end;
+  }
+  if (bytes->size() == 1 || bytes->size() == static_cast<std::size_t>(devices)) return true;
+  const std::string allowed = "one value, or one for each of the " + std::to_string(devices) +
+                              " devices (FANOUT_SIM_DEVICES), not " + std::to_string(bytes->size());
+  return refuse("FANOUT_SIM_MEMORY", text, allowed.c_str());
+}
+
+// An empty value counts as unset.
 bool read_switch(const char* variable, bool* value) {
   const char* text = std::getenv(variable);
-  if (!text) return true;
-  if (std::strcmp(text, "0") != 0 && std::strcmp(text, "1") != 0) return refuse(variable, text, "0 or 1");
-  *value = *text == '1';
+  if (!text || *text == 0) return true;
+  const std::optional<bool> on = parse_switch(text);
+  if (!on) return refuse(variable, text, "0, false, off or no, and 1, true, on or yes");
+  *value = *on;
   return true;
 }
 
@@ -110,7 +130,7 @@ std::optional<Settings> read_settings(std::uint64_t max_memory_bytes) {
   Settings settings;
   // Every variable is looked at, so that one run shows all mistakes.
   bool good = read_device_count(&settings.devices);
-  good &= read_memory(max_memory_bytes, &settings.memory_bytes);
+  good &= read_memory(max_memory_bytes, settings.devices, &settings.memory_bytes);
   good &= read_switch("FANOUT_SIM_POISON", &settings.poison);
   good &= read_mode();
   good &= read_pairs(&settings);

@@ -14,13 +14,17 @@ namespace sim {
 inline constexpr int kMaxDevices = 16;
 
 struct Settings {
-  int devices = 4;                                 // FANOUT_SIM_DEVICES: 0 to 16 devices in the machine
-  std::uint64_t memory_bytes = 16ull << 30;        // FANOUT_SIM_MEMORY: memory of each device
-  bool poison = false;                             // FANOUT_SIM_POISON: NaN on every malloc and free
-  bool peer_access = true;                         // FANOUT_SIM_NO_PEER=all
-  std::vector<std::pair<int, int>> pairs_without;  // FANOUT_SIM_NO_PEER=0-1,2-3: these pairs have no peer access
-  bool launch_blocking = false;                    // CUDA_LAUNCH_BLOCKING: errors show at the launch itself
-  std::vector<int> visible;                        // machine indices in the order of CUDA_VISIBLE_DEVICES
+  int devices = 4;                                       // FANOUT_SIM_DEVICES: 0 to 16 devices in the machine
+  std::vector<std::uint64_t> memory_bytes{16ull << 30};  // FANOUT_SIM_MEMORY: one for all devices, or one for each
+  bool poison = false;                                   // FANOUT_SIM_POISON: NaN on every malloc and free
+  bool peer_access = true;                               // FANOUT_SIM_NO_PEER=all
+  std::vector<std::pair<int, int>> pairs_without;        // FANOUT_SIM_NO_PEER=0-1,2-3: these pairs have no peer access
+  bool launch_blocking = false;                          // CUDA_LAUNCH_BLOCKING: errors show at the launch itself
+  std::vector<int> visible;                              // machine indices in the order of CUDA_VISIBLE_DEVICES
+
+  std::uint64_t memory_of(int machine_index) const {
+    return memory_bytes.size() == 1 ? memory_bytes[0] : memory_bytes[static_cast<std::size_t>(machine_index)];
+  }
 };
 
 /// Reads the environment. A malformed value is reported on stderr (variable, value, what is allowed) and gives nothing.

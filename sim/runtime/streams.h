@@ -47,6 +47,7 @@ cudaError_t with_stream(cudaStream_t handle, const char* call, F body) {
   return api([&]() -> cudaError_t {
     Stream* const stream = find_stream(handle, call);
     if (!stream) return cudaErrorInvalidResourceHandle;
+    create_context(device_at(stream->device));
     if (const cudaError_t sticky = sticky_of(*stream)) return sticky;
     return body(*stream);
   });

@@ -263,7 +263,7 @@ TEST_CASE("the outermost End repeats an error of its group, runs nothing of it, 
   CHECK(x[ranks.size() - 1].read() == x[0].read());
 }
 
-TEST_CASE("finalize, destroy and abort take NULL; a second finalize is refused") {
+TEST_CASE("finalize, destroy and abort take NULL, a second finalize is refused") {
   CHECK(ncclCommFinalize(nullptr) == ncclSuccess);
   CHECK(ncclCommDestroy(nullptr) == ncclSuccess);
   CHECK(ncclCommAbort(nullptr) == ncclSuccess);

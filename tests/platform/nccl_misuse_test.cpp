@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What real GPUs would hang on or corrupt memory with, and the simulated NCCL reports: for the simulated platform.
+#include <cuda_bf16.h>
 #include <nccl.h>
 
 #include <catch2/catch.hpp>
@@ -193,15 +194,28 @@ TEST_CASE("transfers whose ends differ, or that lack an end, are reported") {
   ranks.abort();
 }
 
-TEST_CASE("reductions of the 16-bit floats are refused in words, and moving them works") {
+TEST_CASE("bf16 is rounded after every rank, in the order of ranks") {
+  const Ranks ranks(4);
+  std::vector<DeviceArray<__nv_bfloat16>> x;
+  for (int r = 0; r < 4; ++r)
+    x.emplace_back(std::vector<__nv_bfloat16>{r == 0 ? 256.0f : 1.0f, r == 3 ? 256.0f : 1.0f}, r);
+  CHECK(ranks.in_a_group([&](int r) {
+    ncclAllReduce(x[r].data(), x[r].data(), 2, ncclBfloat16, ncclSum, ranks.comm(r), ranks.stream(r));
+  }) == ncclSuccess);
+  const auto sums = x[2].read();
+  CHECK(float(sums[0]) == 256);  // 256 + 1 is 256, three times
+  CHECK(float(sums[1]) == 260);  // 3 + 256 lies between 258 and 260
+}
+
+TEST_CASE("reductions of half floats are refused in words, and moving them works") {
   const Ranks ranks(2);
   std::vector<DeviceArray<std::uint16_t>> x;
   for (int r = 0; r < 2; ++r) x.emplace_back(std::vector<std::uint16_t>(3, std::uint16_t(r + 1)), r);
   CHECK(ranks.in_a_group([&](int r) {
-    ncclAllReduce(x[r].data(), x[r].data(), 3, ncclBfloat16, ncclSum, ranks.comm(r), ranks.stream(r));
+    ncclAllReduce(x[r].data(), x[r].data(), 3, ncclFloat16, ncclSum, ranks.comm(r), ranks.stream(r));
   }) == ncclInvalidArgument);
   CHECK(mentions(last_error(), "not simulated yet"));
-  CHECK(ranks.in_a_group([&](int r) { ncclBcast(x[r].data(), 3, ncclBfloat16, 1, ranks.comm(r), ranks.stream(r)); }) ==
+  CHECK(ranks.in_a_group([&](int r) { ncclBcast(x[r].data(), 3, ncclFloat16, 1, ranks.comm(r), ranks.stream(r)); }) ==
         ncclSuccess);
   CHECK(x[0].read() == std::vector<std::uint16_t>(3, 2));
 }

@@ -113,6 +113,13 @@ using cudaHostFn_t = void (*)(void* user_data);
 #define cudaCpuDeviceId (-1)
 #define cudaInvalidDeviceId (-2)
 
+enum cudaDriverEntryPointQueryResult : int {
+  cudaDriverEntryPointSuccess = 0,
+  cudaDriverEntryPointSymbolNotFound = 1,
+  cudaDriverEntryPointVersionNotSufficent = 2,
+};
+enum cudaGetDriverEntryPointFlags : int { cudaEnableDefault = 0 };
+
 enum cudaMemcpyKind : int {
   cudaMemcpyHostToHost = 0,
   cudaMemcpyHostToDevice = 1,

@@ -33,7 +33,10 @@ TEST_CASE("a malformed FANOUT_SIM variable is reported with its value and what i
                                                                        {"FANOUT_SIM_MEMORY", "0"},
                                                                        {"FANOUT_SIM_MEMORY", "1GB"},
                                                                        {"FANOUT_SIM_MEMORY", "1000G"},
-                                                                       {"FANOUT_SIM_POISON", "yes"},
+                                                                       {"FANOUT_SIM_MEMORY", "1G,"},
+                                                                       {"FANOUT_SIM_MEMORY", "1G,,1G,1G"},
+                                                                       {"FANOUT_SIM_MEMORY", "1G,2G"},
+                                                                       {"FANOUT_SIM_POISON", "banana"},
                                                                        {"FANOUT_SIM_MODE", "lazy"},
                                                                        {"FANOUT_SIM_LANES", "wide"},
                                                                        {"FANOUT_SIM_NCCL_TIMEOUT", "soon"},
@@ -79,6 +82,34 @@ TEST_CASE("FANOUT_SIM_MEMORY is the memory of each device") {
   REQUIRE(child.exit_status == 0);
 }
 
+TEST_CASE("child: print the memory of each device", "[.]") {
+  std::string sizes;
+  int count = 0;
+  REQUIRE_OK(cudaGetDeviceCount(&count));
+  for (int device = 0; device < count; ++device) {
+    cudaDeviceProp properties;
+    REQUIRE_OK(cudaGetDeviceProperties(&properties, device));
+    sizes += " " + std::to_string(properties.totalGlobalMem >> 20);
+  }
+  WARN("MiB:" << sizes);
+}
+TEST_CASE("FANOUT_SIM_MEMORY takes one value a device of the machine, in the machine's order") {
+  const char* const memory = "1G,512M,2048K,4g";
+  const auto sizes = [&](const char* value, const char* visible) {
+    return run_in_child("child: print the memory of each device",
+                        {{"FANOUT_SIM_MEMORY", value}, {"CUDA_VISIBLE_DEVICES", visible}})
+        .output;
+  };
+  CHECK_THAT(sizes(memory, nullptr), Catch::Contains("MiB: 1024 512 2 4096\n"));
+  CHECK_THAT(sizes(memory, "3,1"), Catch::Contains("MiB: 4096 512\n"));
+  CHECK_THAT(sizes("64M", nullptr), Catch::Contains("MiB: 64 64 64 64\n"));
+}
+TEST_CASE("a list in FANOUT_SIM_MEMORY with the wrong number of values says how many there must be") {
+  const ChildResult child = run_in_child("child: the first call is 3", {{"FANOUT_SIM_MEMORY", "1G,2G"}});
+  CHECK(child.exit_status == 0);
+  CHECK_THAT(child.output, Catch::Contains("one value, or one for each of the 4 devices (FANOUT_SIM_DEVICES), not 2"));
+}
+
 TEST_CASE("child: free 60 pieces in two passes", "[.]") {
   for (int round = 0; round < 3; ++round) {
     std::vector<void*> pieces(60);
@@ -113,6 +144,26 @@ TEST_CASE("FANOUT_SIM_POISON=1 fills memory with NaN at every allocation") {
       run_in_child("child: memory is NaN when allocated and when used again", {{"FANOUT_SIM_POISON", "1"}});
   INFO(child.output);
   REQUIRE(child.exit_status == 0);
+}
+
+TEST_CASE("child: is memory filled when it is used again", "[.]") {
+  unsigned *pointer = nullptr, first = 0;
+  REQUIRE_OK(cudaMallocAsync(&pointer, 4, nullptr));
+  REQUIRE_OK(cudaMemset(pointer, 0, 4));
+  REQUIRE_OK(cudaFreeAsync(pointer, nullptr));
+  REQUIRE_OK(cudaMallocAsync(&pointer, 4, nullptr));
+  REQUIRE_OK(cudaMemcpy(&first, pointer, 4, cudaMemcpyDeviceToHost));
+  WARN("filled: " << (first == 0xFFFFFFFF));
+}
+TEST_CASE("a switch is off with 0, false, off, no and on with 1, true, on, yes, in any case, and unset if empty",
+          "[case 80]") {
+  const auto filled_with = [](const char* value) {
+    return run_in_child("child: is memory filled when it is used again", {{"FANOUT_SIM_POISON", value}}).output;
+  };
+  for (const char* value : {"1", "true", "on", "yes", "TRUE", "On"})
+    CHECK_THAT(filled_with(value), Catch::Contains("filled: 1"));
+  for (const char* value : {"0", "false", "off", "no", "False", "NO", ""})
+    CHECK_THAT(filled_with(value), Catch::Contains("filled: 0"));
 }
 
 TEST_CASE("child: which pairs can be peers", "[.]") {

@@ -24,7 +24,7 @@ cudaError_t launch(dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t
 
 }  // namespace
 
-TEST_CASE("a failing call is the last error until it is read; a success does not clear it") {
+TEST_CASE("a failing call is the last error until it is read, a success does not clear it") {
   (void)cudaGetLastError();
   REQUIRE(cudaSetDevice(-1) == cudaErrorInvalidDevice);
   REQUIRE_OK(cudaDeviceSynchronize());

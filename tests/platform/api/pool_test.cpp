@@ -77,7 +77,7 @@ TEST_CASE("a freed block is used again by the same stream") {
   REQUIRE_OK(cudaFreeAsync(second, queue.stream));
 }
 
-TEST_CASE("too much pool memory is 2 and not sticky; a null result is 1") {
+TEST_CASE("too much pool memory is 2 and not sticky, a null result is 1") {
   TestStream queue;
   void* pointer = nullptr;
   REQUIRE(cudaMallocAsync(&pointer, std::size_t{1} << 50, queue.stream) == cudaErrorMemoryAllocation);
