@@ -2,6 +2,8 @@
 // Activations move 2 n sizeof(T) bytes, their backwards 3 n sizeof(T). Threads: see elementwise.cuh.
 #include "kernels/activation.h"
 
+#include <cuda_bf16.h>
+
 #include <cmath>
 
 #include "kernels/elementwise.cuh"
@@ -124,5 +126,6 @@ cudaError_t sigmoid_backward(cudaStream_t stream, T* dx, const T* dy, const T* y
 FANOUT_INSTANTIATE(float);
 FANOUT_INSTANTIATE(double);
 #undef FANOUT_INSTANTIATE
+template cudaError_t relu(cudaStream_t, __nv_bfloat16*, const __nv_bfloat16*, std::int64_t);
 
 }  // namespace fanout::kernels

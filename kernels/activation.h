@@ -12,7 +12,7 @@
 
 namespace fanout::kernels {
 
-/// y = max(x, 0)
+/// y = max(x, 0); also for bf16
 template <class T>
 [[nodiscard]] cudaError_t relu(cudaStream_t stream, T* y, const T* x, std::int64_t n);
 

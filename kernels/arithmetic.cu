@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kernels/elementwise.cuh"
+#include "kernels/wide.h"
 
 namespace fanout::kernels {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 struct Add {
   template <class T>
   __device__ void operator()(T& y, const T& a, const T& b) const {
-    y = a + b;
+    y = static_cast<T>(static_cast<Wide<T>>(a) + static_cast<Wide<T>>(b));
   }
 };
 
@@ -220,6 +221,11 @@ cudaError_t expand_along(cudaStream_t stream, T* y, const T* x, T alpha, std::in
   template cudaError_t expand_along(cudaStream_t, T*, const T*, T, std::int64_t, std::int64_t, std::int64_t)
 FANOUT_INSTANTIATE(float);
 FANOUT_INSTANTIATE(double);
+template cudaError_t scale(cudaStream_t, std::int64_t*, const std::int64_t*, std::int64_t, std::int64_t);
+template cudaError_t axpby(cudaStream_t, std::int64_t*, std::int64_t, const std::int64_t*, std::int64_t, std::int64_t);
+template cudaError_t add(cudaStream_t, __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*, std::int64_t);
+template cudaError_t add(cudaStream_t, std::int64_t*, const std::int64_t*, const std::int64_t*, std::int64_t);
+template cudaError_t add(cudaStream_t, std::uint8_t*, const std::uint8_t*, const std::uint8_t*, std::int64_t);
 template cudaError_t add_scalar(cudaStream_t, std::int64_t*, const std::int64_t*, std::int64_t, std::int64_t);
 #undef FANOUT_INSTANTIATE
 

@@ -7,13 +7,14 @@
 // error.
 #pragma once
 
+#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
 namespace fanout::kernels {
 
-/// y = a + b
+/// y = a + b; also for bf16, rounded once, for std::int64_t, and for std::uint8_t, modulo 256
 template <class T>
 [[nodiscard]] cudaError_t add(cudaStream_t stream, T* y, const T* a, const T* b, std::int64_t n);
 

@@ -161,6 +161,7 @@ cudaError_t scatter_strided(cudaStream_t stream, T* y, const StridedLayout& y_la
   template cudaError_t scatter_strided(cudaStream_t, T*, const StridedLayout&, const T*)
 FANOUT_INSTANTIATE(float);
 FANOUT_INSTANTIATE(double);
+FANOUT_INSTANTIATE(__nv_bfloat16);
 FANOUT_INSTANTIATE(std::int64_t);
 FANOUT_INSTANTIATE(std::uint8_t);
 #undef FANOUT_INSTANTIATE

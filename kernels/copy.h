@@ -2,6 +2,7 @@
 // Copies within a device: rows with a pitch, and any strided layout.
 #pragma once
 
+#include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -20,15 +21,15 @@ struct StridedLayout {
 /// Copies a matrix whose rows lie `pitch` elements apart on either side. y may not overlap x.
 ///   y  [rows, cols]  device pointer, y_pitch >= cols (where there is more than one row); what lies between the rows is
 ///   untouched x  [rows, cols]  device pointer, any x_pitch; 0 repeats one row
-/// T: float, double, int64, uint8. Queued on `stream`, does not wait. Returns the launch's error, cudaErrorInvalidValue
-/// for a negative size or a y_pitch that makes rows overlap.
+/// T: float, double, bf16, int64, uint8. Queued on `stream`, does not wait. Returns the launch's error,
+/// cudaErrorInvalidValue for a negative size or a y_pitch that makes rows overlap.
 template <class T>
 [[nodiscard]] cudaError_t copy_2d(cudaStream_t stream, T* y, std::int64_t y_pitch, const T* x, std::int64_t x_pitch,
                                   std::int64_t rows, std::int64_t cols);
 
 /// Gathers a strided tensor into a contiguous one (row-major, sizes of x_layout). y may not overlap x.
-/// T: float, double, int64, uint8. Queued on `stream`, does not wait. Returns the launch's error, cudaErrorInvalidValue
-/// for a rank out of range or a negative size.
+/// T: float, double, bf16, int64, uint8. Queued on `stream`, does not wait. Returns the launch's error,
+/// cudaErrorInvalidValue for a rank out of range or a negative size.
 template <class T>
 [[nodiscard]] cudaError_t copy_strided(cudaStream_t stream, T* y, const T* x, const StridedLayout& x_layout);
 

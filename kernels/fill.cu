@@ -22,6 +22,7 @@ cudaError_t fill(cudaStream_t stream, T* y, T value, std::int64_t n) {
 
 template cudaError_t fill(cudaStream_t, float*, float, std::int64_t);
 template cudaError_t fill(cudaStream_t, double*, double, std::int64_t);
+template cudaError_t fill(cudaStream_t, __nv_bfloat16*, __nv_bfloat16, std::int64_t);
 template cudaError_t fill(cudaStream_t, std::int64_t*, std::int64_t, std::int64_t);
 template cudaError_t fill(cudaStream_t, std::uint8_t*, std::uint8_t, std::int64_t);
 

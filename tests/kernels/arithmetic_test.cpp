@@ -17,6 +17,14 @@ TEMPLATE_TEST_CASE("add, subtract, multiply and divide are exact to the bit", ""
                   [](T a, T b) { return a / b; }, 0);
 }
 
+TEMPLATE_TEST_CASE("add takes whole numbers too, and bytes wrap at 256", "", std::int64_t, std::uint8_t) {
+  using T = TestType;
+  const DeviceArray<T> a(std::vector<T>{1, 200, 3}), b(std::vector<T>{5, 100, 250});
+  REQUIRE(add(nullptr, a.data(), a.data(), b.data(), 3) == cudaSuccess);
+  const bool bytes = sizeof(T) == 1;
+  CHECK(a.to_host() == std::vector<T>{6, static_cast<T>(bytes ? 44 : 300), 253});
+}
+
 TEMPLATE_TEST_CASE("scale and add_scalar are exact to the bit", "", float, double) {
   using T = TestType;
   check_unary<T>([](T* y, const T* x, auto n) { return scale(nullptr, y, x, T(-1.5), n); },

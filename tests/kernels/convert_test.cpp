@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/convert.h"
 
+#include "tests/kernels/bf16_values.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/values.h"
 
@@ -21,6 +22,20 @@ void check(const std::vector<From>& x, double scale, double tolerance) {
     REQUIRE((convert<To, From>(nullptr, y.data(), on_device.data(), scale, n)) == cudaSuccess);
     require_near(y.to_host(), expected, tolerance);
     require_same(on_device.to_host(), x);
+  }
+}
+
+template <class From>
+void check_bf16(const std::vector<From>& x, double scale) {
+  const auto n = static_cast<std::int64_t>(x.size());
+  std::vector<double> expected(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) expected[i] = nearest_bf16(static_cast<double>(x[i]) * scale);
+  for (const int shift : {0, 1, 2}) {
+    CAPTURE(n, shift);
+    const DeviceArray<From> on_device(x, shift % 2);
+    const auto y = DeviceArray<__nv_bfloat16>::unset(n, shift / 2);
+    REQUIRE((convert<__nv_bfloat16, From>(nullptr, y.data(), on_device.data(), scale, n)) == cudaSuccess);
+    require_near(y.to_host(), expected, 0);
   }
 }
 
@@ -60,6 +75,31 @@ TEST_CASE("convert to float rounds the product, not the wider input") {
   check<float, std::int64_t>({16777217, -16777217}, 3,
                              0);  // 2^24 + 1 has no float, and three times it another neighbour
   check<float, double>({16777217, -16777217}, 3, 0);
+}
+
+TEST_CASE("convert rounds to the nearest bf16 once, ties to even, from every type") {
+  for (const auto n : kLengths) {
+    check_bf16(bytes(n), 1);
+    check_bf16(integers(n), 0.25);
+    check_bf16(wild_values<float>(n, 3), 1);
+    check_bf16(wild_values<double>(n, 4), 1);
+    check_bf16(random_values<double>(n, 5), -3);
+  }
+  check_bf16<float>({1 + 0x1p-8f, 1 + 0x3p-8f, -1 - 0x1p-8f, 1 + 0x1p-8f + 0x1p-23f, 0x1p-133f, 0x1p-134f, 3.4e38f}, 1);
+  check_bf16<double>({1 + 0x1p-8 + 0x1p-50, 1 + 0x3p-8 - 0x1p-50, -1 - 0x1p-8 - 0x1p-50, 1e300, 1e-300}, 1);
+}
+
+TEMPLATE_TEST_CASE("convert of bf16 is exact", "", float, double, __nv_bfloat16) {
+  for (const auto n : kLengths) {
+    const auto x = bf16_values(wild_values<float>(n, 3));
+    for (const int shift : {0, 1, 2}) {
+      CAPTURE(n, shift);
+      const DeviceArray<__nv_bfloat16> on_device(x, shift % 2);
+      const auto y = DeviceArray<TestType>::unset(n, shift / 2);
+      REQUIRE((convert<TestType, __nv_bfloat16>(nullptr, y.data(), on_device.data(), 1, n)) == cudaSuccess);
+      require_near(y.to_host(), x, 0);
+    }
+  }
 }
 
 TEST_CASE("convert makes integers of bytes") {

@@ -12,7 +12,7 @@ namespace {
 template <class T>
 std::vector<T> numbered(std::int64_t n) {
   std::vector<T> values(static_cast<std::size_t>(n));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>(i % 251);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>(static_cast<int>(i % 251));
   return values;
 }
 
@@ -54,8 +54,8 @@ void check_both_ways(const StridedLayout& layout, std::int64_t extent, std::int6
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("copy_2d copies rows at any pitch and leaves the gaps alone", "", float, double, std::int64_t,
-                   std::uint8_t) {
+TEMPLATE_TEST_CASE("copy_2d copies rows at any pitch and leaves the gaps alone", "", float, double, __nv_bfloat16,
+                   std::int64_t, std::uint8_t) {
   using T = TestType;
   for (const std::int64_t rows : {0, 1, 2, 33}) {
     for (const std::int64_t cols : {0, 1, 31, 32, 64, 1025}) {
@@ -93,7 +93,8 @@ TEST_CASE("copy_2d refuses negative sizes and rows of y that overlap") {
   CHECK(copy_2d<float>(nullptr, nullptr, 0, nullptr, 0, 0, 4) == cudaSuccess);
 }
 
-TEMPLATE_TEST_CASE("strided copies follow the layout both ways", "", float, double, std::int64_t, std::uint8_t) {
+TEMPLATE_TEST_CASE("strided copies follow the layout both ways", "", float, double, __nv_bfloat16, std::int64_t,
+                   std::uint8_t) {
   using T = TestType;
   SECTION("one element") {
     check_both_ways<T>({}, 1);

@@ -27,7 +27,7 @@ class DeviceArray {
   /// n elements that hold 0xFF bytes: NaN, -1 or 255. A kernel that reads its output shows it.
   static DeviceArray unset(std::int64_t n, int shift = 0) {
     std::vector<T> values(static_cast<std::size_t>(n));
-    if (n > 0) std::memset(values.data(), 0xFF, values.size() * sizeof(T));
+    if (n > 0) std::memset(static_cast<void*>(values.data()), 0xFF, values.size() * sizeof(T));
     return DeviceArray(values, shift);
   }
 
@@ -63,7 +63,7 @@ class DeviceArray {
 
   std::vector<T> guards() const {
     std::vector<T> all(static_cast<std::size_t>(first_ + size_ + kGuard));
-    std::memset(all.data(), 0xA5, all.size() * sizeof(T));
+    std::memset(static_cast<void*>(all.data()), 0xA5, all.size() * sizeof(T));
     return all;
   }
   std::vector<T> everything() const {

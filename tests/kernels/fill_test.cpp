@@ -6,7 +6,8 @@
 
 namespace fanout::kernels {
 
-TEMPLATE_TEST_CASE("fill writes every element and none beside them", "", float, double, std::int64_t, std::uint8_t) {
+TEMPLATE_TEST_CASE("fill writes every element and none beside them", "", float, double, __nv_bfloat16, std::int64_t,
+                   std::uint8_t) {
   for (const auto n : kLengths) {
     for (const int shift : {0, 1}) {
       CAPTURE(n, shift);
