@@ -29,7 +29,7 @@ Tensor add(const Tensor& a, const Tensor& b) {
   }
   const Tensor sum = empty_like(a);
   const Tensor packed_a = contiguous_copy(a), packed_b = contiguous_copy(b);
-  dispatch_floating(a.dtype(), "add", [&]<class Tag>(Tag) {
+  dispatch_any_floating(a.dtype(), "add", [&]<class Tag>(Tag) {
     using T = typename Tag::type;
     const DeviceGuard guard(a.device());
     FANOUT_CHECK(kernels::add(compute_stream(a.device()).handle, sum.data<T>(),
@@ -41,7 +41,7 @@ Tensor add(const Tensor& a, const Tensor& b) {
 }
 
 void add_in_place(const Tensor& target, const Tensor& source) {
-  dispatch_floating(target.dtype(), "add_in_place", [&]<class Tag>(Tag) {
+  dispatch_any_floating(target.dtype(), "add_in_place", [&]<class Tag>(Tag) {
     using T = typename Tag::type;
     if (target.device().is_host()) {  // the gradient of a leaf that was copied to a device by `to`
       const T* from = source.data<T>();
@@ -49,8 +49,9 @@ void add_in_place(const Tensor& target, const Tensor& source) {
       return;
     }
     const DeviceGuard guard(target.device());
-    FANOUT_CHECK(kernels::axpby(compute_stream(target.device()).handle, target.data<T>(), T(1),
-                                static_cast<const T*>(source.data<T>()), T(1), target.elements()));
+    T* const sum = target.data<T>();
+    FANOUT_CHECK(kernels::add(compute_stream(target.device()).handle, sum, static_cast<const T*>(sum),
+                              static_cast<const T*>(source.data<T>()), target.elements()));
   });
 }
 

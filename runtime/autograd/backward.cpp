@@ -7,7 +7,9 @@
 #include <bit>
 #include <exception>
 #include <mutex>
+#include <utility>
 
+#include "runtime/autograd/autocast.h"
 #include "runtime/device/workers.h"
 
 namespace fanout {
@@ -44,7 +46,8 @@ struct BackwardPass::Queue {
   }
 };
 
-BackwardPass::BackwardPass(BackwardOptions options) : options_(options), id_(++last_pass_id) {}
+BackwardPass::BackwardPass(BackwardOptions options, Targets targets)
+    : options_(options), targets_(std::move(targets)), id_(++last_pass_id) {}
 
 void BackwardPass::collect(Node& root) {
   std::vector<Node*> open;
@@ -60,7 +63,7 @@ void BackwardPass::collect(Node& root) {
     Node* node = open.back();
     open.pop_back();
     for (const Edge& edge : node->inputs()) {
-      if (!edge.node) continue;
+      if (!edge.node || !edge.wanted) continue;
       see(edge.node.get());
       edge.node->expect(edge.slot);
     }
@@ -95,6 +98,11 @@ void BackwardPass::push(Node* node) {
 
 void BackwardPass::run_node(Node& node) {
   const DeviceGuard guard(node.device());
+  node.apply_hooks();
+  if (!targets_.empty() && node.gradient().defined() && !node.leads_on()) {
+    node.take_gradient();  // the way ends here, at a target
+    return;
+  }
   if (options_.create_graph) {
     std::vector<Tensor> gradients = node.differentiate(node.gradient());
     for (std::size_t input = 0; input < gradients.size(); ++input) give(node, input, std::move(gradients[input]));
@@ -115,6 +123,7 @@ void BackwardPass::run_inline() {
 
 void BackwardPass::run_lane(int lane, int lanes) {
   const GradMode mode(options_.create_graph);
+  const Autocast none(DType::bf16, false);  // the forward has decided the types
   if (lanes == 1) {
     run_inline();
     return;
@@ -145,8 +154,13 @@ void BackwardPass::run_lane(int lane, int lanes) {
 }
 
 void BackwardPass::run(const Tensor& output, Tensor gradient) {
-  Node& root = static_cast<Node&>(output.body().producer ? *output.body().producer : *output.body().sink);
-  const int slot = output.body().producer ? output.body().slot : 0;
+  const Edge root = detail::edge_of(output);  // held: a hook may let go of the output
+  if (targets_.empty()) return run_collected(*root.node, root.slot, std::move(gradient));
+  const Selection selection(*root.node, targets_, ++last_pass_id);
+  if (root.node->leads_on() || targets_.contains(root)) run_collected(*root.node, root.slot, std::move(gradient));
+}
+
+void BackwardPass::run_collected(Node& root, int slot, Tensor gradient) {
   collect(root);
   root.expect(slot);
   const int lanes = choose_lanes();
@@ -193,7 +207,8 @@ void BackwardPass::arrived(Node& node, std::size_t input) {
 }
 
 void BackwardPass::give(const Edge& edge, Tensor gradient) {
-  edge.node->give(edge.slot, std::move(gradient), options_.create_graph);
+  const bool nothing = !gradient.defined() && edge.node->is_leaf();
+  if (!nothing) edge.node->give(edge.slot, std::move(gradient), options_.create_graph);
   arrived(edge);
 }
 
@@ -201,27 +216,44 @@ void BackwardPass::give(Node& node, std::size_t input, Tensor gradient) {
   if (node.needs_gradient(input)) give(node.inputs()[input], std::move(gradient));
 }
 
-void backward(const Tensor& output, const Tensor& gradient, BackwardOptions options) {
+void BackwardPass::give_sparse(Node& node, std::size_t input, SparseRows gradient) {
+  if (!node.needs_gradient(input)) return;
+  const Edge& edge = node.inputs()[input];
+  edge.node->give_sparse(edge.slot, std::move(gradient), options_.create_graph);
+  arrived(edge);
+}
+
+Edge detail::edge_of(const Tensor& tensor) {
+  const TensorBody& body = tensor.body();
+  const Intrusive<RefCounted>& from = body.producer ? body.producer : body.sink;
+  return {Intrusive<Node>(static_cast<Node*>(from.get())), body.producer ? body.slot : 0};
+}
+
+Tensor detail::first_gradient(std::string_view operation, const Tensor& output, const Tensor& gradient,
+                              BackwardOptions options) {
   if (!output.defined() || !output.requires_grad()) {
-    throw InvalidArgument(fmt::format(
-        "backward: {} depends on no tensor that requires a gradient; was it made under NoGrad, or detached?",
-        output.text()));
+    throw InvalidArgument(
+        fmt::format("{}: {} depends on no tensor that requires a gradient; was it made under NoGrad, or detached?",
+                    operation, output.text()));
   }
   if (!gradient.defined() && output.elements() != 1) {
     throw InvalidArgument(fmt::format(
-        "backward: only a one-element output has an implied gradient, this one is {}; pass a gradient of its shape",
-        output.text()));
+        "{}: only a one-element output has an implied gradient, this one is {}; pass a gradient of its shape",
+        operation, output.text()));
   }
-  if (gradient.defined() && (!(gradient.shape() == output.shape()) || gradient.device() != output.device())) {
-    throw InvalidArgument(fmt::format("backward: the output is {}, the gradient {}; shape and device must agree",
-                                      output.text(), gradient.text()));
+  if (gradient.defined() && (!(gradient.shape() == output.shape()) || gradient.dtype() != output.dtype() ||
+                             gradient.device() != output.device())) {
+    throw InvalidArgument(fmt::format("{}: the output is {}, the gradient {}; shape, dtype and device must agree",
+                                      operation, output.text(), gradient.text()));
   }
-  Tensor first = gradient;
-  if (!first.defined()) {
-    const auto* node = static_cast<const Node*>(output.body().producer.get());
-    const bool implied = node != nullptr && node->implies_one() && !options.create_graph;
-    if (!implied) first = full(output.shape(), 1, output.dtype(), output.device());
-  }
+  if (gradient.defined()) return gradient;
+  const Edge first = edge_of(output);
+  const bool implied = first.node->implies_one() && !options.create_graph && !first.node->has_hooks(first.slot);
+  return implied ? Tensor() : full(output.shape(), 1, output.dtype(), output.device());
+}
+
+void backward(const Tensor& output, const Tensor& gradient, BackwardOptions options) {
+  Tensor first = detail::first_gradient("backward", output, gradient, options);
   BackwardPass(options).run(output, std::move(first));
 }
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "runtime/autograd/accumulate.h"
 #include "runtime/autograd/backward.h"
 #include "runtime/tensor/copy.h"
@@ -44,12 +46,7 @@ void Node::destroy() {
 }
 
 void Node::add_input(const Tensor& input) {
-  Edge edge;
-  if (tracked(input)) {
-    const TensorBody& body = input.body();
-    const Intrusive<RefCounted>& from = body.producer ? body.producer : body.sink;
-    edge = {Intrusive<Node>(static_cast<Node*>(from.get())), body.producer ? body.slot : 0};
-  }
+  Edge edge = tracked(input) ? detail::edge_of(input) : Edge();
   if (input_count_ < kInlineInputs) {
     inline_inputs_[input_count_++] = std::move(edge);
     return;
@@ -78,6 +75,15 @@ Destination Node::destination(int) {
   return {gradient_, true};
 }
 
+bool Node::leads_on() {
+  const std::span<Edge> edges = inputs();
+  return std::any_of(edges.begin(), edges.end(), [](const Edge& edge) { return edge.node && edge.wanted; });
+}
+
+void Node::give_sparse(int slot, SparseRows gradient, bool create_graph) {
+  give(slot, dense_of(gradient), create_graph);
+}
+
 void Node::give(int, Tensor gradient, bool create_graph) {
   if (!gradient_.defined()) {
     gradient_ = std::move(gradient);
@@ -86,77 +92,6 @@ void Node::give(int, Tensor gradient, bool create_graph) {
   } else {
     add_in_place(gradient_, contiguous_copy(gradient));
   }
-}
-
-Tensor GradientSink::gradient_or_none() const {
-  if (!present_) return Tensor();
-  return with_graph_.defined() ? with_graph_ : place_;
-}
-
-void GradientSink::clear() {
-  present_ = false;
-  with_graph_ = Tensor();
-}
-
-void GradientSink::set_place(const Tensor& place) {
-  clear();
-  place_ = place;
-}
-
-void GradientSink::move_to(Device device) {
-  set_device(device);
-  set_place(Tensor());
-}
-
-void GradientSink::throw_moved(Device from) const {
-  throw InvalidArgument(fmt::format(
-      "backward through a graph that was built on {}, but its parameter or leaf of shape {} has moved to {} since; run "
-      "backward before the move, or forward again",
-      from.name(), output_shape().text(), device().name()));
-}
-
-const Tensor& GradientSink::place() {
-  if (!place_.defined()) place_ = empty(output_shape(), output_dtype(), device());
-  return place_;
-}
-
-Destination GradientSink::destination(int) {
-  const bool accumulate = present_;
-  if (with_graph_.defined()) {
-    copy(place(), with_graph_);
-    with_graph_ = Tensor();
-  }
-  present_ = true;
-  return {place(), accumulate};
-}
-
-void GradientSink::give(int slot, Tensor gradient, bool create_graph) {
-  require_on(gradient.device());
-  if (create_graph) {
-    with_graph_ = present_ ? add(gradient_or_none(), gradient) : gradient;
-    present_ = true;
-    return;
-  }
-  if (!present_ && !place_.defined() && gradient.is_exclusive()) {
-    place_ = std::move(gradient);
-    present_ = true;
-    return;
-  }
-  const Destination to = destination(slot);
-  if (to.accumulate) {
-    add_in_place(to.place, contiguous_copy(gradient));
-  } else {
-    copy(to.place, gradient);
-  }
-}
-
-bool GradientSink::arrived(int) {
-  if (is_parameter && !visited) {
-    throw InvalidArgument(
-        fmt::format("backward reached a parameter of shape {} on {} that no visit names: add it to its module's visit",
-                    output_shape().text(), device().name()));
-  }
-  return false;
 }
 
 GradientSink& gradient_sink(const Tensor& leaf) {

@@ -5,22 +5,26 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include "runtime/autograd/grad_mode.h"
+#include "runtime/autograd/sparse.h"
 #include "runtime/tensor/tensor.h"
 
 namespace fanout {
 
 class BackwardPass;
 class Node;
+class NodeHooks;
 
 /// Where a gradient goes: output `slot` of `node`. Empty where no gradient is wanted.
 struct Edge {
   Intrusive<Node> node;
   int slot = 0;
+  bool wanted = true;  // false during a grad() to whose inputs this edge does not lead
 };
 
 /// Where a backward writes a gradient itself: into `place` (contiguous), adding to it if `accumulate`.
@@ -58,7 +62,8 @@ class SavedTensor {
 /// How a gradient travels: for each edge that a backward will use, the pass first calls expect() once. The producer
 /// then either asks for the destination(), queues what writes there before it asks for another one, and says arrived();
 /// or it give()s a tensor, and says arrived(). All of this happens on the lane of the receiving node's device. A node
-/// is run on its device's lane once all that was expected has arrived.
+/// is run on its device's lane once all that was expected has arrived. A leaf may be told arrived() without a gradient:
+/// then that contribution is nothing.
 class Node : public RefCounted {
  public:
   /// `output`: the tensor that this node made (its device, shape and dtype are kept).
@@ -89,6 +94,8 @@ class Node : public RefCounted {
   virtual bool needs_preparation() const { return false; }
   virtual Destination destination(int slot);
   virtual void give(int slot, Tensor gradient, bool create_graph);
+  /// The same for a gradient of few rows. The default gives the whole matrix.
+  virtual void give_sparse(int slot, SparseRows gradient, bool create_graph);
   /// One expected gradient is there; true if it was the last, so that the node can run.
   virtual bool arrived(int /*slot*/) { return expected_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
   /// The pass in which this node asked for it (BackwardPass::finish_later) is over, all work is queued.
@@ -100,11 +107,30 @@ class Node : public RefCounted {
   /// Adds an input: the tensor's own node and slot, its leaf sink, or no edge where it needs no gradient.
   void add_input(const Tensor& input);
   std::span<Edge> inputs() { return {more_inputs_.empty() ? inline_inputs_ : more_inputs_.data(), input_count_}; }
-  bool needs_gradient(std::size_t input) { return static_cast<bool>(inputs()[input].node); }
+  bool needs_gradient(std::size_t input) {
+    const Edge& edge = inputs()[input];
+    return edge.node && edge.wanted;
+  }
+  /// True if any input wants its gradient.
+  bool leads_on();
   const Tensor& gradient() const { return gradient_; }
   Tensor take_gradient() { return std::move(gradient_); }
   /// Says that this node runs without an upstream gradient: a loss that begins backward has the gradient 1.
   virtual bool implies_one() const { return false; }
+
+  /// True if something looks at the gradient of output `slot` when a pass has brought it: a hook, or grad().
+  bool has_hooks(int slot) const { return hooks_ && is_observed(slot); }
+  /// Shows the complete gradient of output `slot` to what looks at it, which may replace it; an undefined one is let
+  /// be. Called once a pass and output, under the pass's grad mode: for nodes with one output the pass does it before
+  /// they run, nodes with several do it themselves, first thing in backward and differentiate.
+  void apply_hooks(int slot, Tensor& gradient) {
+    if (hooks_) [[unlikely]]
+      run_hooks(slot, gradient);
+  }
+  /// The same for the gradient that this class keeps.
+  void apply_hooks() { apply_hooks(0, gradient_); }
+  /// What register_hook and grad() add to; made if there is none.
+  NodeHooks& hooks();
 
   /// Marks of the pass that last visited the node; one pass at a time.
   std::uint64_t pass_id = 0;
@@ -112,11 +138,19 @@ class Node : public RefCounted {
  protected:
   void destroy() override;
   void set_device(Device device) { device_ = device; }
+  /// True while a grad() wants the gradient of output `slot`.
+  bool is_captured(int slot) const;
   const Shape& output_shape() const { return shape_; }
   DType output_dtype() const { return dtype_; }
 
  private:
   static constexpr std::size_t kInlineInputs = 3;
+
+  struct DeleteHooks {
+    void operator()(NodeHooks* hooks) const;
+  };
+  bool is_observed(int slot) const;
+  void run_hooks(int slot, Tensor& gradient);
 
   Edge inline_inputs_[kInlineInputs];
   std::vector<Edge> more_inputs_;
@@ -125,23 +159,26 @@ class Node : public RefCounted {
   Shape shape_;
   DType dtype_;
   Tensor gradient_;
+  std::unique_ptr<NodeHooks, DeleteHooks> hooks_;
   std::atomic<int> expected_{0};
 };
 
-/// A leaf's end of the graph: keeps its gradient in one place, where backward writes it.
+/// A leaf's end of the graph: keeps its gradient in one place, where backward writes it. Where hooks or grad() look at
+/// it, what a pass brings is first summed apart.
 class GradientSink final : public Node {
  public:
   explicit GradientSink(const Tensor& leaf) : Node(leaf) {}
 
   std::string_view name() const override { return "leaf"; }
   bool is_leaf() const override { return true; }
-  void begin() override { expected_in_pass_ = 0; }
+  void begin() override;
   void expect(int) override { ++expected_in_pass_; }
   Destination destination(int slot) override;
   void give(int slot, Tensor gradient, bool create_graph) override;
+  void give_sparse(int slot, SparseRows gradient, bool create_graph) override;
   bool arrived(int slot) override;
 
-  /// The gradient, or an undefined tensor.
+  /// The gradient, or an undefined tensor; of a sparse one, the whole matrix in new memory.
   Tensor gradient_or_none() const;
   void clear();
   /// Marks the place as holding a gradient, after somebody wrote it there.
@@ -159,6 +196,14 @@ class GradientSink final : public Node {
   }
   /// Contributions that the current pass will make here.
   int expected_in_pass() const { return expected_in_pass_; }
+  using Node::has_hooks;
+  bool has_hooks() const { return has_hooks(0); }
+  /// False where the current pass may not write to place() by itself: hooks or grad() look at the gradient, or the one
+  /// that is there is sparse.
+  bool takes_direct_writes() const { return !sums_apart_ && sparse_.empty(); }
+  /// The gradient, if it is sparse.
+  std::optional<SparseRows> sparse() const;
+  bool is_sparse() const { return !sparse_.empty(); }
 
   /// A parameter that no visit has named is a mistake to report when its gradient arrives.
   bool is_parameter = false;
@@ -166,11 +211,20 @@ class GradientSink final : public Node {
 
  private:
   [[noreturn]] void throw_moved(Device from) const;
+  void sum_apart(Tensor gradient, bool create_graph);
+  void add(Tensor gradient, bool create_graph);
+  void deliver();
+  void make_dense();
+  Destination own_destination();
 
   Tensor place_;
-  Tensor with_graph_;  // the gradient instead, when it was made with `create_graph`
-  bool present_ = false;
+  Tensor with_graph_;               // the gradient instead, when it was made with `create_graph`
+  std::vector<SparseRows> sparse_;  // the gradient instead, when it is sparse: the parts in order
+  bool present_ = false;            // in place_ or with_graph_
+  bool sums_apart_ = false;         // in this pass
+  bool graph_in_pass_ = false;
   int expected_in_pass_ = 0;
+  int arrived_in_pass_ = 0;
 };
 
 /// The leaf's sink, made if it has none; the tensor must require a gradient and be a leaf.

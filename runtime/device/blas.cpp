@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <type_traits>
 
 #include "runtime/device/context.h"
 #include "runtime/device/error.h"
@@ -21,13 +22,19 @@ cublasStatus_t call(cublasHandle_t handle, cublasOperation_t op_a, cublasOperati
                     double* c, int ldc) {
   return cublasDgemm(handle, op_a, op_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
-
-}  // namespace
+template <class Result>
+cublasStatus_t call(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
+                    const float* alpha, const __nv_bfloat16* a, int lda, const __nv_bfloat16* b, int ldb,
+                    const float* beta, Result* c, int ldc) {
+  constexpr cudaDataType kResult = std::is_same_v<Result, float> ? CUDA_R_32F : CUDA_R_16BF;
+  return cublasGemmEx(handle, op_a, op_b, m, n, k, alpha, a, CUDA_R_16BF, lda, b, CUDA_R_16BF, ldb, beta, c, kResult,
+                      ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+}
 
 // cuBLAS is column-major: a row-major matrix is its transpose there, so C^T = op(B)^T op(A)^T with A and B swapped.
-template <class T>
-void gemm(Device device, Op op_a, Op op_b, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a,
-          const T* b, T beta, T* c) {
+template <class T, class Result>
+void multiply(Device device, Op op_a, Op op_b, std::int64_t m, std::int64_t n, std::int64_t k, ScalarOf<T> alpha,
+              const T* a, const T* b, ScalarOf<T> beta, Result* c) {
   if (std::max({m, n, k}) > std::numeric_limits<int>::max()) {
     throw InvalidArgument("gemm: a dimension is above 2^31 - 1, the limit of cuBLAS's 32-bit interface");
   }
@@ -40,9 +47,25 @@ void gemm(Device device, Op op_a, Op op_b, std::int64_t m, std::int64_t n, std::
       call(context(device).blas(), first, second, in, im, ik, &alpha, b, ldb, a, lda, &beta, c, std::max(1, in)));
 }
 
-template void gemm(Device, Op, Op, std::int64_t, std::int64_t, std::int64_t, float, const float*, const float*, float,
-                   float*);
-template void gemm(Device, Op, Op, std::int64_t, std::int64_t, std::int64_t, double, const double*, const double*,
-                   double, double*);
+}  // namespace
+
+template <class T>
+void gemm(Device device, Op op_a, Op op_b, std::int64_t m, std::int64_t n, std::int64_t k, ScalarOf<T> alpha,
+          const T* a, const T* b, ScalarOf<T> beta, T* c) {
+  multiply(device, op_a, op_b, m, n, k, alpha, a, b, beta, c);
+}
+
+void gemm(Device device, Op op_a, Op op_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
+          const __nv_bfloat16* a, const __nv_bfloat16* b, float beta, float* c) {
+  multiply(device, op_a, op_b, m, n, k, alpha, a, b, beta, c);
+}
+
+#define FANOUT_INSTANTIATE(T)                                                                                   \
+  template void gemm(Device, Op, Op, std::int64_t, std::int64_t, std::int64_t, ScalarOf<T>, const T*, const T*, \
+                     ScalarOf<T>, T*)
+FANOUT_INSTANTIATE(float);
+FANOUT_INSTANTIATE(double);
+FANOUT_INSTANTIATE(__nv_bfloat16);
+#undef FANOUT_INSTANTIATE
 
 }  // namespace fanout

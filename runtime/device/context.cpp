@@ -41,6 +41,8 @@ DeviceContext::DeviceContext(Device device) : compute_(device), communication_(d
   keep_pool_memory(device);
   FANOUT_CHECK(cublasCreate(&blas_));
   FANOUT_CHECK(cublasSetStream(blas_, compute_.view().handle));
+  // Sums of bf16 products stay in float also where cuBLAS splits them.
+  FANOUT_CHECK(cublasSetMathMode(blas_, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
 }
 
 DeviceContext& context(Device device) {

@@ -42,11 +42,20 @@ int device_count();
 /// index outside it.
 void require_device(Device device);
 
-/// " (CUDA_VISIBLE_DEVICES is not set)" or " (CUDA_VISIBLE_DEVICES=2,1)": for messages about device ids.
+/// " (CUDA_VISIBLE_DEVICES is not set)" or " (CUDA_VISIBLE_DEVICES=2,1)": for messages about device ids. CUDA reads the
+/// variable at its first call in the process and never again, so this is the value that it read then, and the note says
+/// so where the environment has changed since. Nothing in fanout calls CUDA before main.
 std::string visibility_note();
 
-/// Makes `device` current in this thread and restores the former one, also when an exception passes. The host is no
-/// device to make current: then nothing changes.
+/// "this process sees 2 devices, ids 0 to 1 (CUDA_VISIBLE_DEVICES=2,1)": for messages about ids outside that range.
+std::string visible_ids_note();
+
+/// Whether this process has a context on `device`; asking creates none.
+bool has_context(Device device);
+
+/// Makes `device` current in this thread and restores the former one, also when an exception passes. A former device
+/// that the process does not use yet, like device 0 in a new thread, is not restored: making it current would create a
+/// context there, with its hundreds of megabytes. The host is no device to make current: then nothing changes.
 class DeviceGuard {
  public:
   explicit DeviceGuard(Device device);

@@ -65,7 +65,8 @@ Workers::~Workers() {
 }
 
 Workers& Workers::of_process() {
-  static Workers workers(std::max(1, std::min(device_count(), usable_cores())));
+  // Not destroyed: a worker that calls exit() could not be joined by itself.
+  static Workers& workers = *new Workers(std::max(1, std::min(device_count(), usable_cores())));
   return workers;
 }
 

@@ -86,7 +86,14 @@ std::vector<NamedTensor> named_buffers(ModuleView module) {
 
 void zero_grad(ModuleView module) {
   struct Clearing final : Visitor {
-    void parameter(Parameter& member) override { member.clear_grad(); }
+    void parameter(Parameter& member) override {
+      if (member.body().producer) {
+        throw InvalidArgument(
+            "zero_grad on a replica has no effect: its parameters belong to the module that was replicated; call "
+            "zero_grad on that module");
+      }
+      member.clear_grad();
+    }
   } visitor;
   module.walk(visitor);
 }

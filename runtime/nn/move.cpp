@@ -63,6 +63,9 @@ void detail::move_tensors(ModuleView module, Device device) {
     sink.move_to(device);
     if (gradient_buffer) sink.set_place(trained_layout.part(gradient_buffer, i, trained[i]));
   }
+  for (const Tensor& buffer : kept) {
+    if (buffer.requires_grad()) gradient_sink(buffer).move_to(device);
+  }
 }
 
 void flatten(ModuleView module) {

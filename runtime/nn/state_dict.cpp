@@ -41,7 +41,8 @@ class Comparison {
     }
   }
 
-  bool agrees() const { return missing_.empty() && unexpected_.empty() && doubled_.empty() && unlike_.empty(); }
+  bool names_agree() const { return missing_.empty() && unexpected_.empty() && doubled_.empty(); }
+  bool agrees() const { return names_agree() && unlike_.empty(); }
   const Tensor& given(std::string_view name) const { return *given_.at(name); }
 
   std::string text() const {
@@ -58,8 +59,10 @@ class Comparison {
           return std::string_view(name).starts_with(kWrapperPrefix);
         });
     if (wrapped) {
-      text += fmt::format("\n  names that begin with \"{}\" were saved from a wrapped module: take the prefix off",
-                          kWrapperPrefix);
+      text += fmt::format(
+          "\n  names that begin with \"{0}\" were saved from a wrapped module: where all of them do, "
+          "remove_prefix(state, \"{0}\") takes it off",
+          kWrapperPrefix);
     }
     return text;
   }
@@ -79,6 +82,28 @@ class Comparison {
   std::vector<std::string> missing_, unexpected_, doubled_, unlike_;
 };
 
+bool goes_on_after(std::string_view name, std::string_view prefix) {
+  return name.size() > prefix.size() && name.starts_with(prefix);
+}
+
+bool is_wrapped(const StateDict& state) {
+  return !state.empty() && std::all_of(state.begin(), state.end(), [](const NamedTensor& entry) {
+    return goes_on_after(entry.name, kWrapperPrefix);
+  });
+}
+
+void load(ModuleView module, const std::vector<NamedTensor>& wanted, const Comparison& comparison,
+          std::string_view note) {
+  if (!comparison.agrees()) {
+    throw InvalidArgument(
+        fmt::format("load_state_dict: the state{} is not one of {}:{}", note, module.type_name(), comparison.text()));
+  }
+  for (const NamedTensor& member : wanted) {
+    const Tensor& value = comparison.given(member.name);
+    if (value.raw_data() != member.tensor.raw_data()) copy(member.tensor, value);
+  }
+}
+
 }  // namespace
 
 StateDict state_dict(ModuleView module) {
@@ -87,17 +112,38 @@ StateDict state_dict(ModuleView module) {
   return state;
 }
 
-void load_state_dict(ModuleView module, const StateDict& state) {
+LoadedState load_state_dict(ModuleView module, const StateDict& state) {
   const std::vector<NamedTensor> wanted = members(module);
   const Comparison comparison(wanted, state);
-  if (!comparison.agrees()) {
-    throw InvalidArgument(
-        fmt::format("load_state_dict: the state is not one of {}:{}", module.type_name(), comparison.text()));
+  if (!comparison.names_agree() && is_wrapped(state)) {
+    const StateDict bare = remove_prefix(state, kWrapperPrefix);
+    const Comparison without_prefix(wanted, bare);
+    if (without_prefix.names_agree()) {
+      load(module, wanted, without_prefix, fmt::format(" (its names without \"{}\")", kWrapperPrefix));
+      return {.prefix_removed = true};
+    }
   }
-  for (const NamedTensor& member : wanted) {
-    const Tensor& value = comparison.given(member.name);
-    if (value.raw_data() != member.tensor.raw_data()) copy(member.tensor, value);
+  load(module, wanted, comparison, "");
+  return {};
+}
+
+StateDict add_prefix(const StateDict& state, std::string_view prefix) {
+  StateDict renamed = state;
+  for (NamedTensor& entry : renamed) entry.name.insert(0, prefix);
+  return renamed;
+}
+
+StateDict remove_prefix(const StateDict& state, std::string_view prefix) {
+  StateDict renamed = state;
+  for (NamedTensor& entry : renamed) {
+    if (!goes_on_after(entry.name, prefix)) {
+      throw InvalidArgument(
+          fmt::format("remove_prefix: \"{}\" does not begin with \"{}\"; a prefix is taken off all names or none",
+                      entry.name, prefix));
+    }
+    entry.name.erase(0, prefix.size());
   }
+  return renamed;
 }
 
 }  // namespace fanout

@@ -13,6 +13,13 @@ namespace fanout {
 namespace {
 
 const Tensor& as_trained_leaf(const Tensor& tensor) {
+  if (tensor.dtype() == DType::bf16) {
+    throw InvalidArgument(
+        fmt::format("Parameter: {}; parameters are f32 or f64, so that small updates are not lost: convert the values "
+                    "to f32 and run "
+                    "the forward under Autocast, which multiplies in bf16",
+                    tensor.text()));
+  }
   tensor.set_requires_grad();
   gradient_sink(tensor).is_parameter = true;
   return tensor;

@@ -159,6 +159,7 @@ void require_dimension(const char* operation, const Tensor& x) {
 
 Tensor relu(Tensor x) {
   common_device("relu", x);
+  if (widens(x)) x = widened(x);
   const Packed packed(x);
   Tensor y = x.is_exclusive() ? x.detach() : empty_like(x);
   launch_elementwise("relu", relu_kernel, y, *packed);
@@ -167,6 +168,7 @@ Tensor relu(Tensor x) {
 }
 
 Tensor gelu(const Tensor& x) {
+  if (widens(x)) return gelu(widened(x));
   Tensor y = map_elements(
       "gelu", [](auto... arguments) { return kernels::gelu(arguments...); }, x);
   if (auto* node = record<GeluNode>(y, x)) node->x = SavedTensor(x);
@@ -174,6 +176,7 @@ Tensor gelu(const Tensor& x) {
 }
 
 Tensor tanh(const Tensor& x) {
+  if (widens(x)) return tanh(widened(x));
   Tensor y = map_elements(
       "tanh", [](auto... arguments) { return kernels::tanh(arguments...); }, x);
   if (auto* node = record<TanhNode>(y, x)) node->save_output(y);
@@ -181,6 +184,7 @@ Tensor tanh(const Tensor& x) {
 }
 
 Tensor sigmoid(const Tensor& x) {
+  if (widens(x)) return sigmoid(widened(x));
   Tensor y = map_elements(
       "sigmoid", [](auto... arguments) { return kernels::sigmoid(arguments...); }, x);
   if (auto* node = record<SigmoidNode>(y, x)) node->save_output(y);
@@ -188,6 +192,7 @@ Tensor sigmoid(const Tensor& x) {
 }
 
 Tensor softmax(const Tensor& x) {
+  if (widens(x)) return softmax(widened(x));
   require_dimension("softmax", x);
   const auto kernel = [rows = last_dimension(x.shape())](cudaStream_t stream, auto* y, auto* from, std::int64_t) {
     return kernels::softmax(stream, y, from, rows.outer, rows.length);
@@ -198,6 +203,7 @@ Tensor softmax(const Tensor& x) {
 }
 
 Tensor log_softmax(const Tensor& x) {
+  if (widens(x)) return log_softmax(widened(x));
   require_dimension("log_softmax", x);
   const auto kernel = [rows = last_dimension(x.shape())](cudaStream_t stream, auto* y, auto* from, std::int64_t) {
     return kernels::log_softmax(stream, y, from, rows.outer, rows.length);
@@ -208,6 +214,7 @@ Tensor log_softmax(const Tensor& x) {
 }
 
 Tensor relu_mask(const Tensor& x, const Tensor& y) {
+  if (widens(x, y)) return relu_mask(widened(x), widened(y));
   common_device("relu_mask", x, y);
   if (!(x.shape() == y.shape()) || x.dtype() != y.dtype()) {
     throw_operands("relu_mask", {&x, &y}, "shape and dtype must agree");

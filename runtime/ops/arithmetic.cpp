@@ -123,6 +123,7 @@ void record_product(const Tensor& y, const Tensor& a, const Tensor& b, bool alwa
 
 template <class NodeType, class Kernel>
 Tensor with_saved_output(const char* operation, Kernel kernel, const Tensor& x) {
+  if (widens(x)) return with_saved_output<NodeType>(operation, kernel, widened(x));
   Tensor y = map_elements(operation, kernel, x);
   if (auto* node = record<NodeType>(y, x)) node->save_output(y);
   return y;
@@ -130,6 +131,7 @@ Tensor with_saved_output(const char* operation, Kernel kernel, const Tensor& x) 
 
 template <class NodeType, class Kernel>
 Tensor with_saved_operand(const char* operation, Kernel kernel, const Tensor& x) {
+  if (widens(x)) return with_saved_operand<NodeType>(operation, kernel, widened(x));
   Tensor y = map_elements(operation, kernel, x);
   if (auto* node = record<NodeType>(y, x)) node->x = SavedTensor(x);
   return y;
@@ -138,10 +140,12 @@ Tensor with_saved_operand(const char* operation, Kernel kernel, const Tensor& x)
 }  // namespace
 
 Tensor operator+(const Tensor& a, const Tensor& b) {
+  if (widens(a, b)) return widened(a) + widened(b);
   return add(a, matched("add", a, b));
 }
 
 Tensor operator-(const Tensor& a, const Tensor& b) {
+  if (widens(a, b)) return widened(a) - widened(b);
   const Tensor right = matched("subtract", a, b);
   Tensor y = combine(
       "subtract", [](auto... arguments) { return kernels::subtract(arguments...); }, a, right);
@@ -150,6 +154,7 @@ Tensor operator-(const Tensor& a, const Tensor& b) {
 }
 
 Tensor operator*(const Tensor& a, const Tensor& b) {
+  if (widens(a, b)) return widened(a) * widened(b);
   const Tensor right = matched("multiply", a, b);
   Tensor y = combine(
       "multiply", [](auto... arguments) { return kernels::multiply(arguments...); }, a, right);
@@ -158,6 +163,7 @@ Tensor operator*(const Tensor& a, const Tensor& b) {
 }
 
 Tensor operator/(const Tensor& a, const Tensor& b) {
+  if (widens(a, b)) return widened(a) / widened(b);
   const Tensor right = matched("divide", a, b);
   Tensor y = combine(
       "divide", [](auto... arguments) { return kernels::divide(arguments...); }, a, right);
@@ -166,6 +172,7 @@ Tensor operator/(const Tensor& a, const Tensor& b) {
 }
 
 Tensor operator+(const Tensor& x, double value) {
+  if (widens(x)) return widened(x) + value;
   Tensor y = map_elements(
       "add_scalar",
       [value]<class T>(cudaStream_t stream, T* to, const T* from, std::int64_t n) {
@@ -177,6 +184,7 @@ Tensor operator+(const Tensor& x, double value) {
 }
 
 Tensor operator*(const Tensor& x, double value) {
+  if (widens(x)) return widened(x) * value;
   Tensor y = map_elements(
       "scale",
       [value]<class T>(cudaStream_t stream, T* to, const T* from, std::int64_t n) {
@@ -203,6 +211,7 @@ Tensor operator*(double value, const Tensor& x) {
   return x * value;
 }
 Tensor operator/(double value, const Tensor& x) {
+  if (widens(x)) return value / widened(x);
   const Device device = common_device("divide", x);
   return full(x.shape(), value, x.dtype(), device) / x;
 }

@@ -25,6 +25,7 @@ struct DropoutNode final : Node {
 };
 
 Tensor masked(const Tensor& x, const Mask& mask) {
+  if (widens(x)) return masked(widened(x), mask);
   const auto kernel = [&mask]<class T>(cudaStream_t stream, T* y, const T* from, std::int64_t n) {
     return kernels::dropout(stream, y, from, static_cast<T>(mask.p), mask.range.seed, mask.range.offset, n);
   };

@@ -50,6 +50,9 @@ void record_fold(const Tensor& result, const Tensor& x, Fold fold, double scale)
 }  // namespace
 
 void fold_sum_into(const Destination& to, const Tensor& x, Fold fold, double scale) {
+  if (x.dtype() == DType::bf16 && to.place.dtype() == DType::f32) {
+    return fold_sum_into(to, convert(x, DType::f32), fold, scale);
+  }
   dispatch_floating(x.dtype(), "sum", [&]<class Tag>(Tag) {
     using T = typename Tag::type;
     const std::int64_t elements = kernels::sum_workspace_elements(fold.outer, fold.length, fold.inner);
@@ -64,6 +67,7 @@ void fold_sum_into(const Destination& to, const Tensor& x, Fold fold, double sca
 
 Tensor fold_sum(const Tensor& x, Fold fold, const Shape& result, double scale) {
   common_device("sum", x);
+  if (widens(x)) return fold_sum(widened(x), fold, result, scale);
   const Packed packed(x);
   Tensor y = empty(result, x.dtype(), x.device());
   fold_sum_into({y, false}, *packed, fold, scale);
@@ -73,6 +77,7 @@ Tensor fold_sum(const Tensor& x, Fold fold, const Shape& result, double scale) {
 
 Tensor fold_repeat(const Tensor& x, Fold fold, const Shape& result, double scale) {
   const Device device = common_device("expand", x);
+  if (widens(x)) return fold_repeat(widened(x), fold, result, scale);
   const Packed packed(x);
   Tensor y = empty(result, x.dtype(), device);
   dispatch_floating(x.dtype(), "expand", [&]<class Tag>(Tag) {

@@ -20,7 +20,8 @@ Tensor fold_sum(const Tensor& x, Fold fold, const Shape& result, double scale);
 /// wanted.
 Tensor fold_repeat(const Tensor& x, Fold fold, const Shape& result, double scale);
 
-/// The same sum of a contiguous x, written or added to where a gradient belongs; outside the graph.
+/// The same sum of a contiguous x, written or added to where a gradient belongs, which for a bf16 x may be in f32;
+/// outside the graph.
 void fold_sum_into(const Destination& to, const Tensor& x, Fold fold, double scale);
 
 }  // namespace fanout

@@ -75,14 +75,21 @@ struct MseNode final : Node {
   }
 };
 
+// Torch gives NaN, and with it every weight becomes NaN.
+[[noreturn]] void throw_nothing(std::string_view operation, const Tensor& x) {
+  throw_operands(operation, {&x}, "there is nothing to take a mean of: skip the step");
+}
+
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels) {
+  if (widens(logits)) return cross_entropy(widened(logits), labels);
   const Device device = common_device("cross_entropy", logits, labels);
   if (logits.rank() != 2 || labels.rank() != 1 || labels.shape()[0] != logits.shape()[0] ||
       labels.dtype() != DType::i64) {
     throw_operands("cross_entropy", {&logits, &labels}, "they must be logits [n, c] and i64 labels [n]");
   }
+  if (logits.shape()[0] == 0) throw_nothing("cross_entropy", logits);
   const Packed packed_logits(logits), packed_labels(labels);
   const std::int64_t rows = logits.shape()[0], cols = logits.shape()[1];
   Tensor loss = empty({}, logits.dtype(), device);
@@ -102,10 +109,12 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels) {
 }
 
 Tensor mse_loss(const Tensor& x, const Tensor& target) {
+  if (widens(x, target)) return mse_loss(widened(x), widened(target));
   const Device device = common_device("mse_loss", x, target);
   if (!(x.shape() == target.shape()) || x.dtype() != target.dtype()) {
     throw_operands("mse_loss", {&x, &target}, "shape and dtype must agree");
   }
+  if (x.elements() == 0) throw_nothing("mse_loss", x);
   const Packed packed_x(x), packed_target(target);
   Tensor loss = empty({}, x.dtype(), device);
   const std::int64_t elements = kernels::mean_squared_error_workspace_elements(x.elements());

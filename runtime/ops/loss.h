@@ -8,12 +8,12 @@ namespace fanout {
 
 /// Mean over rows of log(sum of exp(logits)) - logits[label]; shape [].
 ///   logits [n, c], f32 or f64;  labels [n], i64, each in [0, c); both on one device
-/// The gradient is computed in the same pass over the logits. No rows: NaN, as in torch. A label outside its range
-/// makes the loss and its row's gradient NaN: checking it would wait for the device. No second derivative.
+/// The gradient is computed in the same pass over the logits. Throws InvalidArgument for no rows. A label outside its
+/// range makes the loss and its row's gradient NaN: checking it would wait for the device. No second derivative.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels);
 
-/// Mean of (x - target)² over all elements; shape []. Both have a gradient, of any order. No elements: NaN, as in
-/// torch.
+/// Mean of (x - target)² over all elements; shape []. Both have a gradient, of any order. Throws InvalidArgument for
+/// no elements.
 ///   x, target  the same shape and dtype, on one device
 Tensor mse_loss(const Tensor& x, const Tensor& target);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products, by cuBLAS. Their backwards write weight and bias gradients straight to where these belong.
 //
-// f32 or f64, all on one device. Throws InvalidArgument for other shapes or dtypes, PlacementError where devices
-// differ.
+// f32, f64 or bf16, of one dtype, all on one device. Throws InvalidArgument for other shapes or dtypes, PlacementError
+// where devices differ. Products of bf16 are summed in f32, a bias is added in f32, and the result is rounded to bf16
+// once. Under Autocast f32 operands are multiplied as bf16, and their gradients are f32.
 #pragma once
 
 #include "runtime/tensor/tensor.h"

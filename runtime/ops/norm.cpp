@@ -25,7 +25,7 @@ struct ParameterGradients {
 
   ParameterGradients(BackwardPass& pass, Node& node) {
     const Edge &gamma_edge = node.inputs()[1], &beta_edge = node.inputs()[2];
-    shared_ = gamma_edge.node && gamma_edge.node == beta_edge.node && gamma_edge.slot == beta_edge.slot;
+    shared_ = node.needs_gradient(1) && gamma_edge.node == beta_edge.node && gamma_edge.slot == beta_edge.slot;
     if (node.needs_gradient(1)) gamma = pass.destination(node, 1);
     if (node.needs_gradient(2) && !shared_) beta = pass.destination(node, 2);
     if (shared_) beta = {empty_like(gamma.place), false};
@@ -196,6 +196,7 @@ Tensor batch_norm_evaluation(const Tensor& x, const Tensor& running_mean, const 
 }  // namespace
 
 Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps) {
+  if (widens(x, gamma, beta)) return layer_norm(widened(x), widened(gamma), widened(beta), eps);
   const Device device = common_device("layer_norm", x);
   if (x.rank() == 0) throw_operands("layer_norm", {&x}, "at least one dimension is needed");
   require_vector("layer_norm", "gamma", x, gamma);
@@ -219,6 +220,9 @@ Tensor layer_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, doub
 
 Tensor batch_norm(const Tensor& x, const Tensor& running_mean, const Tensor& running_var, const Tensor& gamma,
                   const Tensor& beta, bool training, double momentum, double eps) {
+  if (widens(x, gamma, beta)) {
+    return batch_norm(widened(x), running_mean, running_var, widened(gamma), widened(beta), training, momentum, eps);
+  }
   check_batch_norm(x, running_mean, running_var, training);
   require_vector("batch_norm", "gamma", x, gamma);
   require_vector("batch_norm", "beta", x, beta);

@@ -45,6 +45,14 @@ void throw_operands(std::string_view operation, std::initializer_list<const Tens
   throw InvalidArgument(fmt::format("{}: {}; {}", operation, listed(operands), rule));
 }
 
+Tensor widened(const Tensor& x) {
+  return x.defined() && x.dtype() == DType::bf16 ? convert(x, DType::f32) : x;
+}
+
+Tensor narrowed(const Tensor& x) {
+  return convert(x, *autocast_dtype());
+}
+
 void set_zero(const Tensor& tensor) {
   if (tensor.bytes() == 0) return;
   if (tensor.device().is_host()) {

@@ -35,6 +35,7 @@ Tensor sum(const Tensor& x) {
 
 Tensor mean(const Tensor& x) {
   common_device("mean", x);
+  if (x.elements() == 0) throw_operands("mean", {&x}, "there is nothing to take a mean of: skip the step, or use sum");
   return fold_sum(x, {1, x.elements(), 1}, {}, 1 / static_cast<double>(x.elements()));
 }
 
@@ -46,6 +47,7 @@ Tensor mean(const Tensor& x, int dim, bool keep_dim) {
 }
 
 Tensor argmax(const Tensor& x) {
+  if (widens(x)) return argmax(widened(x));
   const Device device = common_device("argmax", x);
   if (x.rank() == 0 || x.size(-1) == 0) throw_operands("argmax", {&x}, "the last dimension must have an element");
   const Packed packed(x);

@@ -13,6 +13,14 @@
 #include "runtime/tensor/copy.h"
 
 namespace fanout {
+namespace {
+
+bool has_sparse_gradient(const Tensor& parameter) {
+  const auto* const sink = static_cast<const GradientSink*>(parameter.body().sink.get());
+  return sink != nullptr && sink->is_sparse();
+}
+
+}  // namespace
 
 Optimizer::Optimizer(std::string_view name, std::vector<Tensor> parameters, double learning_rate, std::size_t states,
                      std::int64_t count_limit)
@@ -33,7 +41,7 @@ void Optimizer::check_parameters() const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& parameter = parameters_[i];
     if (!parameter.defined()) refuse(fmt::format("parameter {} is an undefined tensor", i));
-    if (!is_floating(parameter.dtype()) || !parameter.is_contiguous()) {
+    if (!is_full_precision(parameter.dtype()) || !parameter.is_contiguous()) {
       refuse(fmt::format("parameter {} is {}; f32 or f64 without gaps is needed", i, parameter.text()));
     }
     if (parameter.body().producer)
@@ -120,6 +128,7 @@ std::size_t Optimizer::extend(Run& run, std::size_t position) const {
     const bool like =
         next.device == run.device && next.parameter.dtype() == run.dtype && next.steps == run.steps_before;
     if (!like || next.parameter.raw_data() != run.parameter + distance) break;
+    if (has_sparse_gradient(next.parameter)) break;
     const Tensor gradient = next.parameter.grad();
     if (!gradient.defined() || !gradient.is_contiguous() || gradient.raw_data() != run.gradient + distance) break;
     run.elements = distance / static_cast<std::ptrdiff_t>(size_of(run.dtype)) + next.parameter.elements();
@@ -130,17 +139,34 @@ std::size_t Optimizer::extend(Run& run, std::size_t position) const {
 void Optimizer::finish(const Run& run, std::size_t first, std::size_t last) {
   const DeviceGuard guard(run.device);
   update(run);
-  for (std::size_t position = first; position < last; ++position) {
-    Slot& slot = slots_[order_[position]];
-    slot.parameter.count_write();
-    slot.steps = std::min(slot.steps + 1, count_limit_);
+  for (std::size_t position = first; position < last; ++position) count_update(slots_[order_[position]]);
+}
+
+void Optimizer::count_update(Slot& slot) const {
+  slot.parameter.count_write();
+  slot.steps = std::min(slot.steps + 1, count_limit_);
+}
+
+void Optimizer::require_dense() const {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (!has_sparse_gradient(parameters_[i])) continue;
+    refuse(fmt::format(
+        "parameter {}, {}, has a sparse gradient, which only Sgd without momentum and weight decay takes; an Embedding "
+        "without sparse has a dense one",
+        i, parameters_[i].text()));
   }
 }
 
 void Optimizer::step() {
+  if (!takes_sparse()) require_dense();
   if (!placed()) place();
   for (std::size_t position = 0; position < order_.size();) {
     const std::size_t first = position++;
+    if (Slot& slot = slots_[order_[first]]; has_sparse_gradient(slot.parameter)) {
+      update_sparse(slot.parameter, *sparse_grad(slot.parameter));
+      count_update(slot);
+      continue;
+    }
     const Tensor gradient = slots_[order_[first]].parameter.grad();
     if (!gradient.defined()) continue;
     const Tensor packed = contiguous_copy(gradient);  // the gradient itself, but for one made with create_graph

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/autograd/sparse.h"
 #include "runtime/tensor/flat.h"
 #include "runtime/tensor/tensor.h"
 
@@ -24,7 +25,8 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// One update of every parameter that has a gradient. Queued on the compute streams, does not wait.
+  /// One update of every parameter that has a gradient. Queued on the compute streams, does not wait. Throws
+  /// InvalidArgument, before any update, for a sparse gradient where the optimizer takes none.
   void step();
   /// Forgets the gradients; nothing is written.
   void zero_grad();
@@ -58,6 +60,10 @@ class Optimizer {
 
   /// Queues the update of a run on the compute stream of its device, which is current.
   virtual void update(const Run& run) = 0;
+  /// Whether update_sparse is there, with the options as they are: else step refuses sparse gradients.
+  virtual bool takes_sparse() const { return false; }
+  /// Queues the update of the rows of a parameter that its gradient names.
+  virtual void update_sparse(const Tensor& /*parameter*/, const SparseRows& /*gradient*/) {}
 
   [[noreturn]] void refuse(const std::string& reason) const;
   /// Throws InvalidArgument "Sgd: invalid momentum -1" unless value is at least 0.
@@ -80,6 +86,8 @@ class Optimizer {
   Run run_of(const Slot& slot, const Tensor& gradient) const;
   std::size_t extend(Run& run, std::size_t position) const;
   void finish(const Run& run, std::size_t first, std::size_t last);
+  void count_update(Slot& slot) const;
+  void require_dense() const;
 
   std::string_view name_;
   std::vector<Tensor> parameters_;

@@ -32,4 +32,8 @@ void Sgd::update(const Run& run) {
   });
 }
 
+void Sgd::update_sparse(const Tensor& parameter, const SparseRows& gradient) {
+  add_rows(parameter, gradient, -learning_rate());
+}
+
 }  // namespace fanout

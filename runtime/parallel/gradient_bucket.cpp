@@ -2,6 +2,7 @@
 #include "runtime/parallel/gradient_bucket.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/autograd/accumulate.h"
 #include "runtime/autograd/backward.h"
@@ -20,26 +21,27 @@ void clear(const Tensor& tensor) {
 
 }  // namespace
 
-GradientBucket::GradientBucket(std::shared_ptr<BucketOwner> owner, std::size_t bucket)
-    : Node(owner->set->devices[0], Shape{}, owner->set->buckets[bucket].dtype),
+GradientBucket::GradientBucket(std::shared_ptr<BucketOwner> owner, FlatReplicas& role, std::size_t bucket)
+    : Node(owner->set->devices()[0], Shape{}, role.buckets()[bucket].dtype),
       owner_(std::move(owner)),
-      bucket_(owner_->set->buckets[bucket]),
-      written_(owner_->replicas * width()) {
-  for (const std::size_t index : bucket_.parameters) {
-    const Tensor& parameter = owner_->set->parameters.originals()[index];
-    sinks_.push_back(parameter.requires_grad() ? &gradient_sink(parameter) : nullptr);
-    add_input(parameter);
+      role_(role),
+      bucket_(role.buckets()[bucket]),
+      written_(ranks() * width()),
+      sparse_(written_.size()) {
+  for (const std::size_t index : bucket_.tensors) {
+    const Tensor& original = role_.originals()[index];
+    sinks_.push_back(original.requires_grad() ? &gradient_sink(original) : nullptr);
+    add_input(original);
   }
 }
 
-void GradientBucket::make_output(const Tensor& tensor, std::size_t replica, std::size_t j) {
-  if (sinks_[j] != nullptr) attach(tensor, Intrusive<Node>(this), static_cast<int>(replica * width() + j));
+void GradientBucket::make_output(const Tensor& tensor, std::size_t m, std::size_t j) {
+  if (sinks_[j] != nullptr) attach(tensor, Intrusive<Node>(this), static_cast<int>(m * width() + j));
 }
 
 int GradientBucket::lane_of(Device device) const {
-  const std::vector<Device>& devices = owner_->set->devices;
-  for (std::size_t replica = 0; replica < devices.size(); ++replica) {
-    if (devices[replica] == device) return static_cast<int>(replica);
+  for (std::size_t m = 0; m < ranks(); ++m) {
+    if (owner_->set->devices()[owner_->members[m]] == device) return static_cast<int>(m);
   }
   return 0;
 }
@@ -48,11 +50,17 @@ void GradientBucket::begin() {
   Node::begin();
   std::fill(written_.begin(), written_.end(), std::uint8_t{0});
   with_graph_.clear();
+  for (std::vector<SparseRows>& rows : sparse_) rows.clear();
   own_.clear();
   owner_->finishing = false;
 }
 
 void GradientBucket::prepare(BackwardPass& pass) {
+  if (owner_->in_forward) {
+    throw InvalidArgument(
+        "backward inside the forward of a replica: the other replicas have not finished; call backward on the gathered "
+        "output");
+  }
   for (const GradientSink* sink : sinks_) {
     if (sink != nullptr) sink->require_on(device());
   }
@@ -65,41 +73,45 @@ void GradientBucket::prepare(BackwardPass& pass) {
     with_graph_.assign(written_.size(), Tensor());
     return;
   }
-  // Replica 0 may write to the primary's gradient if that lies in a flat buffer of this layout, and nobody else writes
-  // there.
-  const FlatLayout& layout = owner_->set->parameters.layout();
-  const char* base = nullptr;
-  direct_ = true;
-  for (std::size_t j = 0; j < width(); ++j) {
-    if (sinks_[j] == nullptr) {
-      direct_ = false;
-      break;
-    }
-    const char* start = sinks_[j]->place().body().data - layout.offset(bucket_.parameters[j]);
-    direct_ = direct_ && sinks_[j]->expected_in_pass() == 1 && (base == nullptr || start == base);
-    base = start;
-  }
+  direct_ = may_write_in_place(pass);
   if (direct_) return;
-  for (std::size_t replica = 0; replica < owner_->replicas; ++replica) {
-    own_.push_back(Storage::allocate(owner_->set->devices[replica], bucket_.end_bytes - bucket_.begin_bytes));
+  for (const std::size_t member : owner_->members) {
+    own_.push_back(Storage::allocate(owner_->set->devices()[member], bucket_.end_bytes - bucket_.begin_bytes));
     clear(over_storage(own_.back(), 0, Shape{static_cast<std::int64_t>(own_.back()->bytes())}, DType::u8));
   }
 }
 
-Tensor GradientBucket::place_of(std::size_t replica, std::size_t j) {
-  const std::size_t index = bucket_.parameters[j];
-  if (direct_) return replica == 0 ? sinks_[j]->place() : owner_->set->gradient_tensors[replica - 1][index];
-  const std::size_t offset = owner_->set->parameters.layout().offset(index) - bucket_.begin_bytes;
-  return over_storage(own_[replica], offset, owner_->set->parameters.originals()[index].shape(), bucket_.dtype);
+// The primary's replica may write to the primary's gradients if these lie in a flat buffer of this layout, and nobody
+// else writes there.
+bool GradientBucket::may_write_in_place(const BackwardPass& pass) const {
+  for (std::size_t slot = 0; slot < written_.size(); ++slot) {
+    if (has_hooks(static_cast<int>(slot))) return false;
+  }
+  const char* base = nullptr;
+  for (std::size_t j = 0; j < width(); ++j) {
+    if (sinks_[j] == nullptr) continue;
+    if (!pass.writes_directly(*sinks_[j]) || sinks_[j]->expected_in_pass() != 1) return false;
+    const char* start = sinks_[j]->place().body().data - role_.layout().offset(bucket_.tensors[j]);
+    if (base != nullptr && start != base) return false;
+    base = start;
+  }
+  return true;
+}
+
+Tensor GradientBucket::place_of(std::size_t m, std::size_t j) {
+  const std::size_t index = bucket_.tensors[j];
+  if (direct_) return m == 0 ? sinks_[j]->place() : role_.gradient(owner_->members[m], index);
+  const std::size_t offset = role_.layout().offset(index) - bucket_.begin_bytes;
+  return over_storage(own_[m], offset, role_.originals()[index].shape(), bucket_.dtype);
 }
 
 Destination GradientBucket::destination(int slot) {
   const auto place = static_cast<std::size_t>(slot);
-  const std::size_t replica = place / width(), j = place % width();
-  const bool adds_to_primary = direct_ && replica == 0 && sinks_[j]->present();
+  const std::size_t m = place / width(), j = place % width();
+  const bool adds_to_primary = direct_ && m == 0 && sinks_[j]->present();
   const bool accumulate = written_[place] != 0 || adds_to_primary;
   written_[place] = 1;
-  return {place_of(replica, j), accumulate};
+  return {place_of(m, j), accumulate};
 }
 
 void GradientBucket::give(int slot, Tensor gradient, bool create_graph) {
@@ -116,59 +128,107 @@ void GradientBucket::give(int slot, Tensor gradient, bool create_graph) {
   }
 }
 
+void GradientBucket::give_sparse(int slot, SparseRows rows, bool create_graph) {
+  if (create_graph || has_hooks(slot)) return Node::give_sparse(slot, std::move(rows), create_graph);
+  sparse_[static_cast<std::size_t>(slot)].push_back(std::move(rows));
+}
+
 bool GradientBucket::used_anywhere(std::size_t j) const {
-  for (std::size_t replica = 0; replica < owner_->replicas; ++replica) {
-    if (written_[replica * width() + j] != 0) return true;
+  for (std::size_t m = 0; m < ranks(); ++m) {
+    if (written_[m * width() + j] != 0) return true;
   }
   return false;
 }
 
-// A replica that did not use a parameter contributes zero to its sum, whatever its buffer held before.
-void GradientBucket::clear_unwritten() {
-  for (std::size_t j = 0; j < width(); ++j) {
-    for (std::size_t replica = 0; replica < owner_->replicas; ++replica) {
-      if (written_[replica * width() + j] != 0) continue;
-      const bool keep = replica == 0 && (sinks_[j]->present() || !used_anywhere(j));
-      if (!keep) clear(place_of(replica, j));
+// The rows that all replicas gave for tensor j, in the order of the replicas, on the primary; they join the dense
+// gradient where a replica has one.
+std::vector<SparseRows> GradientBucket::take_sparse(std::size_t j) {
+  const bool dense = used_anywhere(j);
+  std::vector<SparseRows> parts;
+  for (std::size_t m = 0; m < ranks(); ++m) {
+    const std::size_t slot = m * width() + j;
+    const std::vector<SparseRows> given = std::exchange(sparse_[slot], {});
+    if (given.empty()) continue;
+    if (!dense) {
+      parts.push_back(copied_to(concatenated(given), device()));
+      continue;
     }
+    const Destination to = destination(static_cast<int>(slot));
+    if (!to.accumulate) clear(to.place);
+    for (const SparseRows& rows : given) add_rows(to.place, rows);
+  }
+  return parts;
+}
+
+void GradientBucket::apply_hooks_to(std::size_t j) {
+  for (std::size_t m = 0; m < ranks(); ++m) {
+    const std::size_t slot = m * width() + j;
+    if (written_[slot] == 0 || !has_hooks(static_cast<int>(slot))) continue;
+    const Tensor place = place_of(m, j);
+    Tensor gradient = place;
+    apply_hooks(static_cast<int>(slot), gradient);
+    if (gradient.raw_data() != place.raw_data()) copy(place, gradient);
   }
 }
 
-void GradientBucket::reduce_buffers() {
-  const void* buffers[kMaxDevices];
-  for (std::size_t replica = 0; replica < owner_->replicas; ++replica) {
-    if (!direct_) {
-      buffers[replica] = own_[replica]->pointer();
-    } else if (replica == 0) {
-      buffers[replica] = sinks_.front()->place().raw_data();
-    } else {
-      buffers[replica] = static_cast<char*>(owner_->set->gradients[replica - 1]->pointer()) + bucket_.begin_bytes;
-    }
+// A replica that did not use a tensor contributes zero to its sum, whatever its buffer held before.
+void GradientBucket::clear_unwritten(std::size_t j) {
+  for (std::size_t m = 0; m < ranks(); ++m) {
+    const bool holds_gradient = written_[m * width() + j] != 0 || (m == 0 && sinks_[j]->present());
+    if (!holds_gradient) clear(place_of(m, j));
   }
-  const auto elements = static_cast<std::int64_t>((bucket_.end_bytes - bucket_.begin_bytes) / size_of(bucket_.dtype));
-  owner_->communicator->reduce({buffers, owner_->replicas}, const_cast<void*>(buffers[0]), elements, bucket_.dtype);
+}
+
+// Sums tensors `begin` to `end` - 1, which lie one behind the other, to the primary's.
+void GradientBucket::reduce(std::size_t begin, std::size_t end) {
+  const FlatLayout& layout = role_.layout();
+  const std::size_t bytes = layout.end(bucket_.tensors[end - 1]) - layout.offset(bucket_.tensors[begin]);
+  const void* buffers[kMaxDevices];
+  for (std::size_t m = 0; m < ranks(); ++m) buffers[m] = place_of(m, begin).raw_data();
+  owner_->communicator->reduce({buffers, ranks()}, const_cast<void*>(buffers[0]),
+                               static_cast<std::int64_t>(bytes / size_of(bucket_.dtype)), bucket_.dtype);
 }
 
 void GradientBucket::backward(BackwardPass& pass) {
-  if (direct_) clear_unwritten();
-  reduce_buffers();
-  if (!direct_) owner_->communicator->wait_for_collectives();
-  for (std::size_t j = 0; j < width(); ++j) {
-    if (sinks_[j] == nullptr || !used_anywhere(j)) continue;
-    if (direct_) {
-      sinks_[j]->set_present();
-      pass.arrived(*this, j);
-    } else {
-      pass.give(*this, j, place_of(0, j));
+  std::vector<std::vector<SparseRows>> sparse(width());
+  std::size_t begin = 0;
+  for (std::size_t j = 0; j <= width(); ++j) {
+    if (j < width()) {
+      sparse[j] = take_sparse(j);
+      apply_hooks_to(j);
+      if (used_anywhere(j)) {
+        if (direct_) clear_unwritten(j);
+        continue;
+      }
     }
+    if (begin < j) reduce(begin, j);
+    begin = j + 1;
   }
+  if (!direct_) owner_->communicator->wait_for_collectives();
+  for (std::size_t j = 0; j < width(); ++j) hand_over(pass, j, sparse[j]);
   own_.clear();
+}
+
+// Every contribution that was announced must arrive, also where no replica used the tensor.
+void GradientBucket::hand_over(BackwardPass& pass, std::size_t j, const std::vector<SparseRows>& sparse) {
+  if (sinks_[j] == nullptr || !needs_gradient(j)) return;
+  if (!sparse.empty()) {
+    pass.give_sparse(*this, j, concatenated(sparse));
+  } else if (!used_anywhere(j)) {
+    pass.arrived(*this, j);
+  } else if (direct_) {
+    sinks_[j]->set_present();
+    pass.arrived(*this, j);
+  } else {
+    pass.give(*this, j, place_of(0, j));
+  }
 }
 
 std::vector<Tensor> GradientBucket::differentiate(const Tensor&) {
   std::vector<Tensor> sums(width());
   for (std::size_t slot = 0; slot < with_graph_.size(); ++slot) {
     if (!with_graph_[slot].defined()) continue;
+    apply_hooks(static_cast<int>(slot), with_graph_[slot]);
     const Tensor here = to(with_graph_[slot], device());
     Tensor& sum = sums[slot % width()];
     sum = sum.defined() ? add(sum, here) : here;

@@ -7,11 +7,13 @@
 #include <stdexcept>
 #include <typeinfo>
 
+#include "runtime/autograd/autocast.h"
 #include "runtime/autograd/grad_mode.h"
 #include "runtime/device/error.h"
 #include "runtime/device/workers.h"
+#include "runtime/parallel/scatter.h"
 
-namespace fanout {
+namespace fanout::detail {
 namespace {
 
 constexpr int kTrialSteps = 8;             // of each way
@@ -19,11 +21,10 @@ constexpr int kStepsBetweenTrials = 1000;  // then both are tried again
 constexpr double kWorthTrying = 40e-6;     // a shorter step cannot gain from a hand-off
 constexpr double kMargin = 1.05;
 
-// Rethrows `error` as exactly T with the place before its text, if it is exactly a T.
+// Throws exactly a T with `text`, if `error` is exactly a T.
 template <class T>
-void rethrow_as(const std::exception& error, const std::string& place) {
+void rethrow_as(const std::exception& error, const std::string& text) {
   if (typeid(error) != typeid(T)) return;
-  const std::string text = place + error.what();
   if constexpr (requires(const T& e) {
                   e.code();
                   T(e.code(), text);
@@ -35,20 +36,31 @@ void rethrow_as(const std::exception& error, const std::string& place) {
 }
 
 template <class... Types>
-void rethrow_as_any(const std::exception& error, const std::string& place) {
-  (rethrow_as<Types>(error, place), ...);
+void rethrow_as_any(const std::exception& error, const std::string& text) {
+  (rethrow_as<Types>(error, text), ...);
 }
 
-[[noreturn]] void rethrow_with_place(const std::exception_ptr& failure, std::size_t replica, Device device) {
+// What `error` says, and a way out where a replica alone can meet the mistake.
+std::string message_of(const std::exception_ptr& error) {
   try {
-    std::rethrow_exception(failure);
-  } catch (const std::exception& error) {
-    rethrow_as_any<Error, InvalidArgument, PlacementError, NoDeviceError, CudaError, CublasError, NcclError,
-                   std::runtime_error, std::logic_error, std::invalid_argument, std::out_of_range, std::domain_error,
-                   std::length_error, std::range_error, std::overflow_error, std::underflow_error>(
-        error, fmt::format("replica {} on {}: ", replica, device.name()));
-    throw;
+    std::rethrow_exception(error);
+  } catch (const PlacementError& misplaced) {
+    return std::string(misplaced.what()) +
+           "; a tensor that a module keeps must be a Buffer or Parameter that its visit names, or come as an argument";
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
   }
+}
+
+std::string others_too(const std::vector<ReplicaFailure>& failures) {
+  if (failures.size() == 1) return {};
+  std::string numbers;
+  for (std::size_t i = 1; i < failures.size(); ++i) {
+    numbers += fmt::format("{}{}", i == 1 ? "" : ", ", failures[i].replica);
+  }
+  return fmt::format(" ({} {} failed too)", failures.size() == 2 ? "replica" : "replicas", numbers);
 }
 
 }  // namespace
@@ -84,24 +96,98 @@ int LaneChooser::begin_step(std::int64_t rows, int replicas, bool with_graph) {
   return current_->ran_on_workers ? std::min(lanes_, replicas) : 1;
 }
 
-void parallel_apply(const std::vector<Device>& devices, std::size_t replicas, int lanes,
-                    const std::function<void(std::size_t)>& run) {
-  std::exception_ptr failures[kMaxDevices];
+namespace {
+
+// For each replica a number that is its device's own: a device serves one lane at a time.
+std::vector<std::size_t> one_after_another_by_device(const std::vector<RunningReplica>& replicas) {
+  std::vector<Device> devices;
+  std::vector<std::size_t> numbers;
+  for (const RunningReplica& replica : replicas) {
+    const auto found = std::find(devices.begin(), devices.end(), replica.device);
+    numbers.push_back(static_cast<std::size_t>(found - devices.begin()));
+    if (found == devices.end()) devices.push_back(replica.device);
+  }
+  return numbers;
+}
+
+}  // namespace
+
+std::vector<ReplicaFailure> run_replicas(const std::vector<RunningReplica>& replicas, int lanes,
+                                         const std::function<void(std::size_t)>& run,
+                                         const std::function<std::string(std::size_t)>& inputs_text) {
+  std::vector<std::exception_ptr> errors(replicas.size());
+  const std::vector<std::size_t> turns = one_after_another_by_device(replicas);
   const bool with_graph = grad_enabled();
+  const std::optional<DType> autocast = autocast_dtype();
   Workers::of_process().run(lanes, [&](int lane, int used) {
     const GradMode mode(with_graph);
-    for (auto replica = static_cast<std::size_t>(lane); replica < replicas; replica += static_cast<std::size_t>(used)) {
+    const Autocast carried(autocast.value_or(DType::bf16), autocast.has_value());
+    for (std::size_t i = 0; i < replicas.size(); ++i) {
+      if (turns[i] % static_cast<std::size_t>(used) != static_cast<std::size_t>(lane)) continue;
       try {
-        const DeviceGuard guard(devices[replica]);
-        run(replica);
+        const DeviceGuard guard(replicas[i].device);
+        run(i);
       } catch (...) {
-        failures[replica] = std::current_exception();
+        errors[i] = std::current_exception();
       }
     }
   });
-  for (std::size_t replica = 0; replica < replicas; ++replica) {
-    if (failures[replica]) rethrow_with_place(failures[replica], replica, devices[replica]);
+  std::vector<ReplicaFailure> failures;
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    if (!errors[i]) continue;
+    const auto [number, device] = replicas[i];
+    failures.push_back(
+        {number, device,
+         fmt::format("replica {} on {}{}: {}", number, device.name(), inputs_text(i), message_of(errors[i])),
+         errors[i]});
+  }
+  return failures;
+}
+
+void throw_first(const std::vector<ReplicaFailure>& failures) {
+  const std::string text = failures.front().text + others_too(failures);
+  try {
+    std::rethrow_exception(failures.front().error);
+  } catch (const std::exception& error) {
+    rethrow_as_any<Error, InvalidArgument, PlacementError, NoDeviceError, CudaError, CublasError, NcclError,
+                   std::runtime_error, std::logic_error, std::invalid_argument, std::out_of_range, std::domain_error,
+                   std::length_error, std::range_error, std::overflow_error, std::underflow_error>(error, text);
+    throw;
   }
 }
 
-}  // namespace fanout
+std::string text_of_inputs(const TensorWalk& walk) {
+  std::vector<std::pair<DType, Shape>> inputs;
+  for (const auto& [tensor, whole] : ScatteredInputs::collect(walk)) {
+    if (tensor.defined()) inputs.emplace_back(tensor.dtype(), tensor.shape());
+  }
+  return text_of_inputs(inputs);
+}
+
+std::vector<RunningReplica> places_for(std::size_t modules, const std::vector<TensorWalk>& inputs,
+                                       const std::vector<Device>& devices) {
+  if (inputs.size() != modules || (!devices.empty() && devices.size() != modules)) {
+    throw InvalidArgument(
+        fmt::format("parallel_apply: {} modules, {} inputs, {} devices; there must be one of each for every module "
+                    "(devices may be left out)",
+                    modules, inputs.size(), devices.size()));
+  }
+  int current = 0;
+  if (devices.empty()) FANOUT_CHECK(cudaGetDevice(&current));
+  std::vector<RunningReplica> places;
+  for (std::size_t i = 0; i < modules; ++i) {
+    Device device = devices.empty() ? Device(current) : devices[i];
+    if (devices.empty()) {
+      const auto found = ScatteredInputs::collect(inputs[i]);
+      const auto on_device = std::find_if(found.begin(), found.end(), [](const auto& input) {
+        return input.tensor.defined() && !input.tensor.device().is_host();
+      });
+      if (on_device != found.end()) device = on_device->tensor.device();
+    }
+    require_device(device);
+    places.push_back({i, device});
+  }
+  return places;
+}
+
+}  // namespace fanout::detail

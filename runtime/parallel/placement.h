@@ -10,11 +10,11 @@
 namespace fanout {
 
 /// The devices of `ids`, or all visible ones if it is empty. Throws NoDeviceError without any device, InvalidArgument
-/// for an id that is unknown, negative or listed twice, with the valid range and CUDA_VISIBLE_DEVICES.
+/// that lists every id that is unknown, negative or repeated, with the valid range and CUDA_VISIBLE_DEVICES.
 std::vector<Device> devices_of_ids(const std::vector<int>& ids);
 
 /// Throws PlacementError: torch's sentence, every parameter and buffer of `module` that is not on devices[0], by name,
-/// and the ways out.
+/// their number, and the ways out.
 [[noreturn]] void throw_misplaced(ModuleView module, const std::vector<Device>& devices);
 
 }  // namespace fanout

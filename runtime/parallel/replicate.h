@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The replicas' memory: flat copies of the primary's parameters and buffers on the other devices, kept between steps
-// and sent again only when something was written.
+// and sent again only when something was written. And replicate(), which makes modules over such copies.
 #pragma once
 
 #include <cstddef>
@@ -10,28 +10,32 @@
 #include <vector>
 
 #include "runtime/comm/communicator.h"
+#include "runtime/nn/module.h"
 #include "runtime/tensor/flat.h"
 
 namespace fanout {
+
+/// Positions in a list of devices that take part in something, ascending. The first is 0: the primary.
+using Members = std::vector<std::size_t>;
 
 /// A contiguous range of gradients that is reduced by one call, in the same order on every rank.
 struct Bucket {
   std::size_t begin_bytes = 0, end_bytes = 0;
   DType dtype = DType::f32;
-  /// Numbers of its parameters, by growing offset.
-  std::vector<std::size_t> parameters;
+  /// Numbers of its tensors, by growing offset.
+  std::vector<std::size_t> tensors;
 };
 
-/// Cuts a layout into buckets of whole parameters, each closed once it holds `bucket_bytes`; one dtype a bucket.
-std::vector<Bucket> cut_into_buckets(const FlatLayout& layout, const std::vector<Tensor>& parameters,
+/// Cuts a layout into buckets of whole tensors, each closed once it holds `bucket_bytes`; one dtype a bucket.
+std::vector<Bucket> cut_into_buckets(const FlatLayout& layout, const std::vector<Tensor>& tensors,
                                      std::size_t bucket_bytes);
 
-/// Tensors of the primary, and their copies on the other devices. Replica 0 is the primary itself.
+/// The tensors of one role (parameters or buffers) on the primary, and their copies on the other devices. Replica 0 is
+/// the primary itself.
 class FlatReplicas {
  public:
-  FlatReplicas() = default;
   /// `originals` lie on devices[0] as a FlatLayout of theirs says (as `to` leaves them).
-  FlatReplicas(std::vector<Tensor> originals, const std::vector<Device>& devices);
+  FlatReplicas(std::vector<Tensor> originals, const std::vector<Device>& devices, std::size_t bucket_bytes);
 
   const FlatLayout& layout() const { return layout_; }
   const std::vector<Tensor>& originals() const { return originals_; }
@@ -39,41 +43,91 @@ class FlatReplicas {
   const Tensor& tensor(std::size_t replica, std::size_t index) const {
     return replica == 0 ? originals_[index] : copies_[replica - 1].tensors[index];
   }
-  /// Brings the first `replicas` replicas up to date by broadcasts of the ranges that were written; returns the bytes
-  /// sent.
-  std::size_t send_changes(std::size_t replicas, Communicator& communicator);
+  /// Brings the replicas among `members` up to date by broadcasts of the ranges that were written, on the primary or on
+  /// a replica; returns the bytes sent.
+  std::size_t send_changes(const Members& members, Communicator& communicator);
+  /// True if somebody wrote to the tensor of `replica`, from 1 on, since it was last brought up to date.
+  bool was_written(std::size_t replica, std::size_t index) const;
+
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  /// The bucket of tensor `index`, and its number in it.
+  std::pair<std::size_t, std::size_t> place_in_buckets(std::size_t index) const { return places_[index]; }
+  /// Makes the memory for the replicas' gradients, zero in the gaps, unless it is there.
+  void make_gradients();
+  /// The gradient of tensor `index` on replica `replica`, from 1 on; and that replica's memory for all of them.
+  const Tensor& gradient(std::size_t replica, std::size_t index) const {
+    return copies_[replica - 1].gradient_tensors[index];
+  }
+  void* gradients(std::size_t replica) const { return copies_[replica - 1].gradients->pointer(); }
 
  private:
   struct Copy {
-    Intrusive<Storage> buffer;
-    std::vector<Tensor> tensors;
-    std::vector<std::uint32_t> sent;
+    Device device;
+    Intrusive<Storage> buffer, gradients;
+    std::vector<Tensor> tensors, gradient_tensors;
+    std::vector<std::uint32_t> sent;      // version of the original that was last sent
+    std::vector<std::uint32_t> received;  // version of the copy after that
   };
-  bool is_stale(std::size_t replicas, std::size_t index) const;
-  void send(std::size_t replicas, std::size_t begin, std::size_t end, Communicator& communicator);
+  bool is_stale(const Members& members, std::size_t index) const;
+  void note_sent(const Members& members, std::size_t index);
+  void send(const Members& members, std::size_t begin, std::size_t end, Communicator& communicator);
 
   std::vector<Tensor> originals_;
   FlatLayout layout_;
   std::vector<Copy> copies_;  // of replicas 1, 2, …
+  std::vector<Bucket> buckets_;
+  std::vector<std::pair<std::size_t, std::size_t>> places_;
 };
 
-/// All that DataParallel keeps for one module on one list of devices. Graphs share it, so it outlives the wrapper if
-/// needed.
-struct ReplicaSet {
-  ReplicaSet(std::vector<Tensor> parameter_list, std::vector<Tensor> buffer_list, std::vector<Device> device_list,
-             std::size_t bucket_bytes);
-
-  std::vector<Device> devices;
-  FlatReplicas parameters, buffers;
-  std::vector<Bucket> buckets;
-  /// For each parameter: its bucket, and its number in it.
-  std::vector<std::pair<std::size_t, std::size_t>> place_in_buckets;
-  /// Replica r's flat gradients, for r from 1; in the layout of the parameters, zero in the gaps.
-  std::vector<Intrusive<Storage>> gradients;
-  std::vector<std::vector<Tensor>> gradient_tensors;
-
-  /// The communicator of the first `replicas` devices.
-  Communicator& communicator(std::size_t replicas) const;
+/// A tensor of a module as a visit meets it: repeated where members share it.
+struct VisitedTensor {
+  const TensorBody* body;
+  const char* data;
+  /// Its number among the module's parameters, or buffers.
+  std::size_t index;
 };
+
+/// All that is kept for one module on one list of devices. Graphs share it, so it outlives the wrapper if needed.
+class ReplicaSet {
+ public:
+  /// The module's tensors lie on device_list[0]; they are flattened there.
+  ReplicaSet(ModuleView module, std::vector<Device> device_list, std::size_t bucket_bytes);
+
+  const std::vector<Device>& devices() const { return devices_; }
+  FlatReplicas& parameters() { return parameters_; }
+  FlatReplicas& buffers() { return buffers_; }
+  const std::vector<VisitedTensor>& visited_parameters() const { return visited_parameters_; }
+  const std::vector<VisitedTensor>& visited_buffers() const { return visited_buffers_; }
+  /// Brings parameters and buffers of `members` up to date.
+  void send_changes(const Members& members);
+  /// The communicator of the members' devices.
+  Communicator& communicator(const Members& members);
+
+ private:
+  std::vector<Device> devices_;
+  FlatReplicas parameters_, buffers_;
+  std::vector<VisitedTensor> visited_parameters_, visited_buffers_;
+  std::vector<std::pair<Members, Communicator*>> communicators_;
+};
+
+namespace detail {
+/// Makes copies[i], a copy of `module`, its replica on devices[i].
+void make_replicas(const ModuleView& module, const std::vector<ModuleView>& copies, const std::vector<Device>& devices,
+                   bool detach);
+}  // namespace detail
+
+/// Copies of `module`, one on each device, distinct devices of which the first holds the module. The parameters of a
+/// replica, and its buffers with gradient, are results of the module's: their gradients are summed, in the order of the
+/// devices, into those of the module. With `detach`, and where no graph is built, they are plain copies. Replica 0
+/// shares memory with the module; members that share a tensor share it in each replica. Throws PlacementError if a
+/// tensor of the module is not on devices[0]. Source: torch.nn.parallel.replicate.
+template <Module M>
+requires std::copy_constructible<M> std::vector<M> replicate(const M& module, const std::vector<Device>& devices,
+                                                             bool detach = false) {
+  std::vector<M> replicas(devices.size(), module);
+  const std::vector<ModuleView> views(replicas.begin(), replicas.end());
+  detail::make_replicas(module, views, devices, detach);
+  return replicas;
+}
 
 }  // namespace fanout

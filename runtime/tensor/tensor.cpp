@@ -121,10 +121,12 @@ double item(const Tensor& tensor) {
 
 template Tensor from_vector(const std::vector<float>&, const Shape&);
 template Tensor from_vector(const std::vector<double>&, const Shape&);
+template Tensor from_vector(const std::vector<__nv_bfloat16>&, const Shape&);
 template Tensor from_vector(const std::vector<std::int64_t>&, const Shape&);
 template Tensor from_vector(const std::vector<std::uint8_t>&, const Shape&);
 template std::vector<float> to_vector(const Tensor&);
 template std::vector<double> to_vector(const Tensor&);
+template std::vector<__nv_bfloat16> to_vector(const Tensor&);
 template std::vector<std::int64_t> to_vector(const Tensor&);
 template std::vector<std::uint8_t> to_vector(const Tensor&);
 

@@ -48,7 +48,7 @@ TEST_CASE("reduce sums rank numbers exactly on rank 0 for lengths around the edg
   }
 }
 
-TEST_CASE("one list of devices has one communicator; another order is another one") {
+TEST_CASE("one list of devices has one communicator, another order is another one") {
   CHECK(&Communicator::of({Device(0), Device(1)}) == &Communicator::of({Device(0), Device(1)}));
   CHECK(&Communicator::of({Device(0), Device(1)}) != &Communicator::of({Device(1), Device(0)}));
 }

@@ -29,6 +29,7 @@ TEST_CASE("text that is no device is refused with what is allowed") {
 
 TEST_CASE("DeviceGuard restores the current device, also when an exception passes") {
   int current = -1;
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
   {
     const DeviceGuard guard(Device(2));
     REQUIRE(cudaGetDevice(&current) == cudaSuccess);

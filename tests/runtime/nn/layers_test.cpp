@@ -105,7 +105,7 @@ TEST_CASE("a Sequential with a Linear before a Relu gives the same results and g
   }
 }
 
-TEST_CASE("a Sequential can be extended and copied; the copy has its own list of the same layers") {
+TEST_CASE("a Sequential can be extended and copied, the copy has its own list of the same layers") {
   Sequential net(Linear(8, 8));
   const Sequential copy_of_net = net;
   net.append(Relu());

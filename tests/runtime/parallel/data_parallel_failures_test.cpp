@@ -17,8 +17,8 @@ TEST_CASE("an unsuitable input is refused before anything runs") {
   Net module = seeded_on<Net>(Device(0));
   DataParallel parallel(module, {0, 1});
   CHECK_THROWS_WITH(parallel(full({}, 1, DType::f64, Device::host())),
-                    "scatter: tensor 0 among the inputs has no dimension to split; pass a plain number");
-  CHECK_THROWS_WITH(parallel(Tensor()), "scatter: tensor 0 among the inputs is undefined");
+                    "scatter: input[0] has no dimension to split; pass a plain number, or unsplit(x)");
+  CHECK_THROWS_WITH(parallel(Tensor()), "scatter: input[0] is undefined");
 }
 
 TEST_CASE("the lowest replica's failure is rethrown with its type, replica and device, and the next forward works") {
@@ -31,14 +31,16 @@ TEST_CASE("the lowest replica's failure is rethrown with its type, replica and d
     }
   };
   for (const ParallelApply mode : {ParallelApply::inline_, ParallelApply::workers}) {
+    REQUIRE(cudaSetDevice(3) == cudaSuccess);
     Picky module = seeded_on<Picky>(Device(2));
     DataParallel parallel(module, {2, 0, 1}, with_mode(mode));
     CHECK_THROWS_AS(parallel(numbers({6, 6})), std::out_of_range);
-    CHECK_THROWS_WITH(parallel(numbers({6, 6})), "replica 1 on cuda:0: two rows are too few");
+    CHECK_THROWS_WITH(parallel(numbers({6, 6})),
+                      "replica 1 on cuda:0 (input f64 [2, 6]): two rows are too few (replica 2 failed too)");
     CHECK(parallel(numbers({9, 6})).size(0) == 9);
     int current = -1;
     REQUIRE(cudaGetDevice(&current) == cudaSuccess);
-    CHECK(current == 0);
+    CHECK(current == 3);
     const Tensor output = parallel(numbers({9, 6}));
     sum(output).backward();
     CHECK(module.layer.weight.grad().defined());

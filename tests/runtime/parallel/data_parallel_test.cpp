@@ -186,7 +186,7 @@ TEST_CASE("tied weights stay tied in every replica") {
   CHECK(gradient_difference(alone, wrapped) < kTolerance);
 }
 
-TEST_CASE("buffers that replica 0 writes stay; those of other replicas do not reach the module") {
+TEST_CASE("buffers that replica 0 writes stay, those of other replicas do not reach the module") {
   struct Normed {
     BatchNorm1d norm{3, {.dtype = DType::f64}};
     void visit(Visitor& member) { member("norm", norm); }
@@ -221,13 +221,13 @@ TEST_CASE("what is written to a parameter between forwards reaches all replicas"
 
 TEST_CASE("nothing is sent to the replicas while no parameter is written") {
   Net module = seeded_on<Net>(Device(0));
-  FlatReplicas replicas(parameters(module), {Device(0), Device(1), Device(2)});
+  FlatReplicas replicas(parameters(module), {Device(0), Device(1), Device(2)}, 1);
   Communicator& communicator = Communicator::of({Device(0), Device(1), Device(2)});
-  CHECK(replicas.send_changes(3, communicator) == 2 * replicas.layout().bytes());
-  CHECK(replicas.send_changes(3, communicator) == 0);
+  CHECK(replicas.send_changes({0, 1, 2}, communicator) == 2 * replicas.layout().bytes());
+  CHECK(replicas.send_changes({0, 1, 2}, communicator) == 0);
   module.first.bias.count_write();
-  CHECK(replicas.send_changes(3, communicator) == 2 * FlatLayout::kAlignmentBytes);
-  CHECK(replicas.send_changes(3, communicator) == 0);
+  CHECK(replicas.send_changes({0, 1, 2}, communicator) == 2 * FlatLayout::kAlignmentBytes);
+  CHECK(replicas.send_changes({0, 1, 2}, communicator) == 0);
 }
 
 TEST_CASE("no graph is built under NoGrad, and replicas see it") {
@@ -257,7 +257,7 @@ std::vector<double> times(std::vector<double> values, double factor) {
 
 }  // namespace
 
-TEST_CASE("inputs and outputs may be pairs, maps, vectors and optionals; everything else goes whole to each replica") {
+TEST_CASE("inputs and outputs may be pairs, maps, vectors and optionals, everything else goes whole to each replica") {
   Mixed module;
   to(module, Device(0));
   DataParallel parallel(module, {0, 1, 2});
@@ -276,9 +276,8 @@ TEST_CASE("inputs of different sizes along the split dimension are refused by na
   to(module, Device(0));
   DataParallel parallel(module, {0, 1});
   CHECK_THROWS_WITH(parallel(std::pair<Tensor, std::optional<Tensor>>{numbers({7, 2}), numbers({6})}, 1.0, Nested{}),
-                    "scatter: tensor 0 among the inputs has shape [7, 2] and tensor 1 has shape [6]; both are split "
-                    "along dimension 0 and must "
-                    "have the same size there");
+                    "scatter: input[0][0] has shape [7, 2] and input[0][1] has shape [6]; both are split along "
+                    "dimension 0 and must have the same size there (unsplit(x) gives every replica the whole)");
 }
 
 TEST_CASE("a second derivative passes through DataParallel: the gradient penalty of a linear layer") {

@@ -12,13 +12,14 @@ using namespace fanout::test;
 using Catch::Matchers::Contains;
 
 TEST_CASE("a module on another GPU than device_ids[0] is refused at construction, with every name and the ways out") {
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
   Net module = seeded_on<Net>(Device(2));
   CHECK_THROWS_AS(DataParallel(module, {0, 1, 2}), PlacementError);
   CHECK_THROWS_WITH(
       DataParallel(module, {0, 1, 2}),
       "module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one of them on "
       "device: cuda:2\n"
-      "misplaced:\n"
+      "4 of 4 parameters and buffers are elsewhere:\n"
       "  first.weight [5, 6] on cuda:2\n"
       "  first.bias [5] on cuda:2\n"
       "  second.weight [4, 5] on cuda:2\n"
@@ -63,7 +64,9 @@ TEST_CASE("one misplaced buffer among right parameters is found and named") {
   };
   Normed module = seeded_on<Normed>(Device(0)), elsewhere = seeded_on<Normed>(Device(1));
   module.norm.running_var = elsewhere.norm.running_var;
-  CHECK_THROWS_WITH(DataParallel(module, {0, 1}), Contains("misplaced:\n  norm.running_var [3] on cuda:1\nways out"));
+  CHECK_THROWS_WITH(
+      DataParallel(module, {0, 1}),
+      Contains("\n1 of 5 parameters and buffers are elsewhere:\n  norm.running_var [3] on cuda:1\nways out"));
 }
 
 TEST_CASE("the primary is the first id, whatever device is current") {
@@ -77,13 +80,27 @@ TEST_CASE("the primary is the first id, whatever device is current") {
   REQUIRE(cudaSetDevice(0) == cudaSuccess);
 }
 
-TEST_CASE("device ids that repeat, are unknown or negative are refused with the valid range") {
+TEST_CASE("all ids that repeat, are unknown or negative are refused at once, with the valid range") {
   Net module = seeded_on<Net>(Device(0));
-  const std::string range = "this process sees " + std::to_string(device_count()) + " devices, ids 0 to " +
+  const std::string range = ": this process sees " + std::to_string(device_count()) + " devices, ids 0 to " +
                             std::to_string(device_count() - 1) + visibility_note();
-  CHECK_THROWS_WITH(DataParallel(module, {0, 1, 0}), Contains("device_ids lists 0 twice"));
-  CHECK_THROWS_WITH(DataParallel(module, {0, 99}), "device id 99 does not exist: " + range);
-  CHECK_THROWS_WITH(DataParallel(module, {-1}), "device id -1 does not exist: " + range);
+  CHECK_THROWS_WITH(DataParallel(module, {0, 1, 0}),
+                    "device_ids lists 0 twice, at positions 0 and 2; each device can hold one replica" + range);
+  CHECK_THROWS_WITH(DataParallel(module, {0, 99}), "device id 99 does not exist" + range);
+  CHECK_THROWS_WITH(DataParallel(module, {-1}), "device id -1 does not exist" + range);
+  CHECK_THROWS_WITH(DataParallel(module, {1, 99, 1, -1, 1, 99}),
+                    "device ids -1 and 99 do not exist; device_ids lists 1 3 times, at positions 0, 2 and 4; "
+                    "device_ids lists 99 twice, at positions 1 and 5; each device can hold one replica" +
+                        range);
+}
+
+TEST_CASE("a placement error says that the current device does not choose the primary, where the two differ") {
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  Net module = seeded_on<Net>(Device(2));
+  const std::string line = "\nthe current device (cuda:2) does not choose the primary; device_ids[0] does\n";
+  CHECK_THROWS_WITH(DataParallel(module), !Contains("does not choose"));
+  const DeviceGuard guard(Device(2));
+  CHECK_THROWS_WITH(DataParallel(module), Contains(line));
 }
 
 TEST_CASE("without ids all visible devices are used in order") {

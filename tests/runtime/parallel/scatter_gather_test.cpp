@@ -23,7 +23,7 @@ TEST_CASE("scatter splits a host tensor in order and gather joins it again") {
   }
   CHECK(parts[1].shape() == Shape{3, 4});
   CHECK(values_of(parts[1]) == values_of(narrow(x, 0, 4, 3)));
-  const Tensor joined = gather(parts, 0, Device(3));
+  const Tensor joined = gather(parts, Device(3));
   CHECK(joined.device() == Device(3));
   CHECK(values_of(joined) == values_of(x));
 }
@@ -33,7 +33,7 @@ TEST_CASE("scatter and gather work along any dimension, negative ones too") {
   const Scatter pieces(x, 1, {2, 2, 1}, {Device(0), Device(1), Device(2)});
   const std::vector<Tensor> parts{pieces.piece(0), pieces.piece(1), pieces.piece(2)};
   CHECK(parts[2].shape() == Shape{3, 1, 2});
-  CHECK(values_of(gather(parts, -2, Device(0))) == values_of(x));
+  CHECK(values_of(gather(parts, Device(0), -2)) == values_of(x));
 }
 
 TEST_CASE("a piece on the source's own device is a view of it") {
@@ -60,7 +60,7 @@ TEST_CASE("gather of one number a replica is a vector, and each gets its own gra
     outputs.push_back(full({}, device + 1, DType::f64, Device(device)));
     outputs.back().set_requires_grad();
   }
-  const Tensor joined = gather(outputs, 0, Device(0));
+  const Tensor joined = gather(outputs, Device(0));
   CHECK(joined.shape() == Shape{3});
   CHECK(values_of(joined) == std::vector<double>{1, 2, 3});
   sum(square(joined)).backward();
@@ -74,14 +74,13 @@ TEST_CASE("gather of one number a replica is a vector, and each gets its own gra
 TEST_CASE("gather of one output that is used twice adds both gradients") {
   const Tensor a = to(numbers({2, 2}, 1), Device(0)), b = to(numbers({2, 2}, 2), Device(1));
   b.set_requires_grad();
-  (sum(gather({a, b}, 0, Device(0))) + to(sum(b * 3.0), Device(0))).backward();
+  (sum(gather(std::vector{a, b}, Device(0))) + to(sum(b * 3.0), Device(0))).backward();
   CHECK(values_of(b.grad()) == std::vector<double>{4, 4, 4, 4});
 }
 
-TEST_CASE("gather refuses outputs that do not fit, naming shapes, devices and the dimension") {
-  CHECK_THROWS_WITH(
-      gather({to(numbers({2, 4}), Device(0)), to(numbers({3, 5}), Device(1))}, 0, Device(0), "output 1"),
-      "gather: output 1 has shape [2, 4] (f64) on cuda:0 and [3, 5] (f64) on cuda:1; dtype and all dimensions but 0 "
-      "must agree");
-  CHECK_THROWS_WITH(gather({}, 0, Device(0)), "gather: expected at least one tensor to gather from");
+TEST_CASE("gather refuses outputs that do not fit, naming shapes, replicas, devices and the dimension") {
+  CHECK_THROWS_WITH(gather(std::vector{to(numbers({2, 4}), Device(0)), to(numbers({3, 5}), Device(1))}, Device(0)),
+                    "gather: output has shape [2, 4] (f64) in replica 0 on cuda:0 and [3, 5] (f64) in replica 1 on "
+                    "cuda:1; dtype and all dimensions but 0 must agree");
+  CHECK_THROWS_WITH(gather(std::vector<Tensor>{}, Device(0)), "gather: expected at least one output to gather from");
 }

@@ -36,7 +36,7 @@ TEST_CASE("a shape prints, multiplies, and counts dimensions from both ends") {
   CHECK_THROWS_WITH((Shape{1, 1, 1, 1, 1, 1, 1}), "a tensor has at most 6 dimensions, 7 were asked for");
 }
 
-TEST_CASE("copies of a tensor name the same elements; detach does too, with the same write count") {
+TEST_CASE("copies of a tensor name the same elements, detach does too, with the same write count") {
   const Tensor tensor = zeros({4}, DType::f32, Device::host());
   const Tensor same = tensor, detached = tensor.detach();
   same.data<float>()[2] = 5;
@@ -128,7 +128,7 @@ TEST_CASE("a flat layout puts the last tensor of a dtype first, each at a multip
   CHECK(parts[1].version() == 0);
 }
 
-TEST_CASE("the same seed gives the same numbers; devices have sequences of their own") {
+TEST_CASE("the same seed gives the same numbers, devices have sequences of their own") {
   manual_seed(5);
   const double first = host_generator().uniform(0, 1);
   const RandomRange zero = next_random_range(Device(0), 10), one = next_random_range(Device(1), 10);
