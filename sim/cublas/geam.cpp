@@ -51,7 +51,7 @@ cublasStatus_t geam(const char* name, cublasHandle_t handle, int m, int n, const
   const Scalar<T> alpha(*handle, a.scale);
   const Scalar<T> beta(*handle, b.scale);
   return submit(*handle, name, {{a.data, false}, {b.data, false}, {c, true}, alpha.access(), beta.access()},
-                [&] { add(m, n, alpha.value(), a, beta.value(), b, c, ldc); });
+                [=] { add(m, n, alpha.value(), a, beta.value(), b, c, ldc); });
 }
 
 }  // namespace

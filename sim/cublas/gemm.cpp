@@ -73,7 +73,7 @@ cublasStatus_t gemm(cublasHandle_t handle, const GemmCall<T>& call) {
   const Scalar<T> beta(*handle, call.beta);
   return submit(*handle, call.name,
                 {{call.a.data, false}, {call.b.data, false}, {call.c.data, true}, alpha.access(), beta.access()},
-                [&] { multiply_batch(call, alpha.value(), beta.value()); });
+                [=] { multiply_batch(call, alpha.value(), beta.value()); });
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ cublasStatus_t gemm_ex(cublasHandle_t handle, const GemmExCall& call, const floa
   const Scalar<float> alpha_there(*handle, alpha), beta_there(*handle, beta);
   return submit(*handle, kName,
                 {{call.a.data, false}, {call.b.data, false}, {call.c, true}, alpha_there.access(), beta_there.access()},
-                [&] { multiply_mixed(call, alpha_there.value(), beta_there.value()); });
+                [=] { multiply_mixed(call, alpha_there.value(), beta_there.value()); });
 }
 
 bool is_supported(cudaDataType a, cudaDataType b, cudaDataType c, cublasComputeType_t compute) {

@@ -44,7 +44,8 @@ struct Scalar {
   T host_value;
 };
 
-/// Queues `work()` in the handle's stream; refuses when another device than the handle's is current.
+/// Queues `work()`, which holds all it needs by value, in the handle's stream; refuses when another device than the
+/// handle's is current.
 template <class Work>
 cublasStatus_t submit(const cublasContext& handle, const char* call, std::initializer_list<Access> accesses,
                       Work&& work) {
@@ -52,9 +53,8 @@ cublasStatus_t submit(const cublasContext& handle, const char* call, std::initia
     report_wrong_device(call, handle);
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
-  const WorkRef reference{&work, [](void* object) { (*static_cast<std::remove_reference_t<Work>*>(object))(); }};
   const cudaError_t error =
-      submit_work(handle.stream, call, accesses.begin(), static_cast<int>(accesses.size()), reference, true);
+      submit_work(handle.stream, call, accesses.begin(), static_cast<int>(accesses.size()), work_ref(work), true);
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 

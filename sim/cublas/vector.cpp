@@ -82,7 +82,7 @@ cublasStatus_t axpy(const char* name, cublasHandle_t handle, int n, const T* alp
   if (is_null(name, x, y)) return CUBLAS_STATUS_EXECUTION_FAILED;
   const Scalar<T> factor(*handle, alpha);
   return submit(*handle, name, {{x, false}, {y, true}, factor.access()},
-                [&] { add_scaled(n, factor.value(), first(x, n, incx), incx, first(y, n, incy), incy); });
+                [=] { add_scaled(n, factor.value(), first(x, n, incx), incx, first(y, n, incy), incy); });
 }
 
 template <class T>
@@ -92,7 +92,7 @@ cublasStatus_t scal(const char* name, cublasHandle_t handle, int n, const T* alp
   if (n <= 0 || incx <= 0) return CUBLAS_STATUS_SUCCESS;
   if (is_null(name, x, x)) return CUBLAS_STATUS_EXECUTION_FAILED;
   const Scalar<T> factor(*handle, alpha);
-  return submit(*handle, name, {{x, true}, factor.access()}, [&] {
+  return submit(*handle, name, {{x, true}, factor.access()}, [=] {
     const T value = factor.value();
     for (std::ptrdiff_t i = 0; i < n; ++i) x[i * incx] *= value;
   });
@@ -104,7 +104,7 @@ cublasStatus_t submit_result(const char* name, cublasHandle_t handle, const T* x
                              Compute&& compute) {
   const bool on_host = handle->pointer_mode == CUBLAS_POINTER_MODE_HOST;
   const cublasStatus_t status =
-      submit(*handle, name, {{x, false}, {y, false}, {on_host ? nullptr : result, true}}, [&] { *result = compute(); });
+      submit(*handle, name, {{x, false}, {y, false}, {on_host ? nullptr : result, true}}, [=] { *result = compute(); });
   if (status != CUBLAS_STATUS_SUCCESS || !on_host) return status;
   return cudaStreamSynchronize(handle->stream) == cudaSuccess ? status : CUBLAS_STATUS_EXECUTION_FAILED;
 }

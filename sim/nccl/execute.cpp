@@ -9,6 +9,7 @@
 
 #include "sim/nccl/reduce.h"
 #include "sim/nccl/report.h"
+#include "sim/runtime/reach.h"
 #include "sim/runtime/streams.h"
 #include "sim/submit.h"
 
@@ -51,16 +52,30 @@ class StreamUses {
 
   /// Runs `work` once, as the next operation of all the streams. False if a stream refused it or a pointer is bad.
   template <class Work>
-  bool run(const char* what, Work&& work) {
+  bool run(const char* what, Work work) {
+    if (is_late()) return enqueue(what, std::move(work));
     std::sort(uses_.begin(), uses_.begin() + size_,
               [](const StreamUse& a, const StreamUse& b) { return a.stream < b.stream; });
     what_ = what;
-    work_ = {&work, [](void* object) { (*static_cast<std::remove_reference_t<Work>*>(object))(); }};
+    work_ = {&work, [](void* object) { (*static_cast<Work*>(object))(); }, sizeof(Work)};
     step(this);
     return ran_;
   }
 
  private:
+  // The same in late mode: queued in all streams, once every one of them has accepted its buffers.
+  template <class Work>
+  bool enqueue(const char* what, Work work) {
+    std::vector<Stream*> streams;
+    for (const StreamUse& use : std::span(uses_.data(), size_)) {
+      if (sticky_of(*use.stream) != cudaSuccess) return false;
+      if (!all_reachable(*use.stream, what, use.accesses.data(), use.count)) return false;
+      streams.push_back(use.stream);
+    }
+    late::enqueue_joint(streams, std::move(work));
+    return true;
+  }
+
   static void step(void* object) {
     auto& self = *static_cast<StreamUses*>(object);
     if (self.entered_ == self.size_) {
@@ -70,7 +85,7 @@ class StreamUses {
     }
     const StreamUse& use = self.uses_[self.entered_++];
     (void)submit_work(reinterpret_cast<cudaStream_t>(use.stream), self.what_, use.accesses.data(), use.count,
-                      {object, step}, false);  // an error shows as work that did not run
+                      {object, step, 0}, false);  // an error shows as work that did not run
   }
 
   std::array<StreamUse, kMostRanks> uses_;
@@ -210,8 +225,9 @@ ncclResult_t execute_collective(std::span<const Part> parts) {
     if (!streams.add(parts[rank], static_cast<int>(rank), accesses)) return ncclUnhandledCudaError;
   }
   const Operation& call = parts[0].operation;
-  return streams.run(name_of(call.kind), [&] { move_data(call, buffers, ranks); }) ? ncclSuccess
-                                                                                   : ncclUnhandledCudaError;
+  return streams.run(name_of(call.kind), [call, buffers, ranks] { move_data(call, buffers, ranks); })
+             ? ncclSuccess
+             : ncclUnhandledCudaError;
 }
 
 ncclResult_t execute_transfer(const Part& source, const Part& target) {
@@ -228,7 +244,12 @@ ncclResult_t execute_transfer(const Part& source, const Part& target) {
   if (!streams.add(source, target.operation.root, reads) || !streams.add(target, source.operation.root, writes)) {
     return ncclUnhandledCudaError;
   }
-  return streams.run("Send", [&] { copy_to_all(from, {&to, 1}, bytes); }) ? ncclSuccess : ncclUnhandledCudaError;
+  return streams.run("Send",
+                     [from, to, bytes] {
+                       copy_to_all(from, {&to, 1}, bytes);
+                     })
+             ? ncclSuccess
+             : ncclUnhandledCudaError;
 }
 
 }  // namespace sim::nccl

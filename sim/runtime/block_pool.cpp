@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "sim/runtime/memory_marks.h"
 
@@ -57,22 +58,49 @@ void* BlockPool::allocate(std::size_t bytes, std::uint8_t tag) {
 
 bool BlockPool::free(Span* span, void* pointer) {
   std::lock_guard guard(lock_);
-  if (span->pool.load(std::memory_order_relaxed) != this) return false;
+  const std::size_t bytes = retire_locked(span, pointer);
+  if (bytes > 0) recycle_locked(span, pointer, bytes);
+  return bytes > 0;
+}
+
+std::size_t BlockPool::retire(Span* span, void* pointer) {
+  std::lock_guard guard(lock_);
+  return retire_locked(span, pointer);
+}
+
+void BlockPool::recycle(Span* span, void* pointer, std::size_t bytes) {
+  std::lock_guard guard(lock_);
+  recycle_locked(span, pointer, bytes);
+}
+
+bool BlockPool::revive(Span* span, void* pointer, std::size_t bytes) {
+  std::lock_guard guard(lock_);
+  if (span->size_class == kExact || span->size_class != class_of(bytes)) return false;
+  span->requested[span->index_of(pointer)] = bytes;
+  use_.used += span->block_bytes;
+  use_.used_high = std::max(use_.used_high, use_.used);
+  return true;
+}
+
+std::size_t BlockPool::retire_locked(Span* span, void* pointer) {
+  if (span->pool.load(std::memory_order_relaxed) != this) return 0;
   const std::uint32_t index = span->index_of(pointer);
-  if (index >= span->block_count || span->block(index) != pointer || span->requested[index] == 0) return false;
-  if (poison_) fill_with_nan(pointer, span->requested[index]);
-  mark_unusable(pointer, span->requested[index]);
-  span->requested[index] = 0;
-  use_.used -= span->block_bytes;
+  if (index >= span->block_count || span->block(index) != pointer) return 0;
+  use_.used -= span->requested[index] > 0 ? span->block_bytes : 0;
+  return std::exchange(span->requested[index], 0);
+}
+
+void BlockPool::recycle_locked(Span* span, void* pointer, std::size_t bytes) {
+  if (poison_) fill_with_nan(pointer, bytes);
+  mark_unusable(pointer, bytes);
   if (span->free_blocks.empty()) link(span);
-  span->free_blocks.push_back(index);
+  span->free_blocks.push_back(span->index_of(pointer));
   if (span->free_blocks.size() == span->block_count) {
     if (unused_ == Unused::given_back)
       release(span);
     else if (use_.reserved > release_threshold_)
       wants_trim_.store(true, std::memory_order_relaxed);
   }
-  return true;
 }
 
 Span* BlockPool::add_span(std::size_t bytes, std::uint32_t size_class) {

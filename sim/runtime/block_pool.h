@@ -30,6 +30,13 @@ class BlockPool {
 
   /// Frees the block that starts at `pointer` in `span`. False if no live block starts there.
   bool free(Span* span, void* pointer);
+  /// The first half of free(): the block is no longer live, but what was queued before may still use its memory. Gives
+  /// the bytes that were requested, 0 if no live block starts there.
+  std::size_t retire(Span* span, void* pointer);
+  /// The second half: the memory may be given out again.
+  void recycle(Span* span, void* pointer, std::size_t bytes);
+  /// Or instead: the block is live again, with `bytes` requested. False if that is not its size class.
+  bool revive(Span* span, void* pointer, std::size_t bytes);
 
   /// Gives unused spans back until at most `keep` bytes are reserved.
   void trim(std::size_t keep);
@@ -53,6 +60,8 @@ class BlockPool {
   void unlink(Span* span);
   void release(Span* span);
   void trim_locked(std::size_t keep);
+  std::size_t retire_locked(Span* span, void* pointer);
+  void recycle_locked(Span* span, void* pointer, std::size_t bytes);
 
   Arena& arena_;
   const Unused unused_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// cudaMemcpy and its relatives. Eager: the bytes are moved at the call.
+// cudaMemcpy and its relatives.
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "sim/runtime/operands.h"
 #include "sim/runtime/report.h"
@@ -45,8 +47,47 @@ cudaError_t find_operands(const Side& target, const Side& source, const Extent& 
   return find_operand(source.pointer, extent.reach(source.pitch), from);
 }
 
+late::HostRange host_range(const Operand& operand, const Side& side, const Extent& extent) {
+  return operand.on_device() ? late::HostRange{} : late::HostRange{side.pointer, extent.reach(side.pitch)};
+}
+
+// The rows of a host rectangle, one behind the other.
+std::shared_ptr<std::vector<char>> staged(const Side& source, const Extent& extent) {
+  auto bytes = std::make_shared<std::vector<char>>(extent.width * extent.height);
+  copy_rows({bytes->data(), extent.width}, source, extent);
+  return bytes;
+}
+
+// The bytes of the target that the copy will write are not there yet, and look like it.
+void spoil(const Side& target, const Extent& extent) {
+  for (std::size_t row = 0; row < extent.height; ++row)
+    std::memset(static_cast<char*>(const_cast<void*>(target.pointer)) + row * target.pitch, 0xFF, extent.width);
+}
+
+// Late mode, as the manual lets it be at worst: an asynchronous copy reads its host source, and writes its host target,
+// only when the stream gets there; a synchronous one has taken what it needs of pageable memory before it returns.
+void copy_late(Stream& stream, const Side& target, const Side& source, const Extent& extent, const Operand& to,
+               const Operand& from, bool synchronous) {
+  const bool on_host = !to.on_device() && !from.on_device();
+  if (!to.on_device() && !synchronous && !on_host) {
+    late::run_users_of(host_range(to, target, extent));
+    spoil(target, extent);
+  }
+  if (synchronous && from.place == Operand::kPageable && to.on_device()) {
+    late::enqueue(stream, [target, extent, bytes = staged(source, extent)] {
+      copy_rows(target, {bytes->data(), extent.width}, extent);
+    });
+    return;
+  }
+  const late::HostRange host = to.on_device() ? host_range(from, source, extent) : host_range(to, target, extent);
+  const late::Point end = late::enqueue(
+      stream, [target, source, extent] { copy_rows(target, source, extent); }, {}, host);
+  const bool done_at_return = on_host || (synchronous && !(to.on_device() && from.on_device()));
+  if (done_at_return) late::run_until(end);
+}
+
 cudaError_t copy(const char* call, const Side& target, const Side& source, const Extent& extent, cudaMemcpyKind kind,
-                 cudaStream_t handle) {
+                 cudaStream_t handle, bool synchronous) {
   return with_stream(handle, call, [&](Stream& stream) -> cudaError_t {
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
     if (extent.empty()) return cudaSuccess;
@@ -54,6 +95,10 @@ cudaError_t copy(const char* call, const Side& target, const Side& source, const
     if (const cudaError_t error = find_operands(target, source, extent, &to, &from)) return error;
     if (const cudaError_t error = check_kind(call, stream, kind, to, from)) return error;
     stop_if_overlapping(call, target, source, extent, stream);
+    if (is_late()) [[unlikely]] {
+      copy_late(stream, target, source, extent, to, from, synchronous);
+      return cudaSuccess;
+    }
     run_in_order(stream, [&] { copy_rows(target, source, extent); });
     return cudaSuccess;
   });
@@ -66,7 +111,7 @@ void stop_if_not_owner(const char* call, const char* role, const Operand& operan
 }
 
 cudaError_t copy_peer(const char* call, void* target, int target_device, const void* source, int source_device,
-                      std::size_t bytes, cudaStream_t handle) {
+                      std::size_t bytes, cudaStream_t handle, bool serialised) {
   return with_stream(handle, call, [&](Stream& stream) -> cudaError_t {
     if (!is_device(target_device) || !is_device(source_device)) return cudaErrorInvalidDevice;
     if (bytes == 0) return cudaSuccess;
@@ -77,7 +122,11 @@ cudaError_t copy_peer(const char* call, void* target, int target_device, const v
     stop_if_not_owner(call, "target", to, target_device, stream);
     stop_if_not_owner(call, "source", from, source_device, stream);
     stop_if_overlapping(call, to_side, from_side, extent, stream);
-    run_in_order(stream, [&] { copy_rows(to_side, from_side, extent); });
+    if (is_late() && serialised) {  // with everything on the current device and on both owners
+      for (const int device : {this_thread.device, target_device, source_device}) late::run_device(device_at(device));
+    }
+    run_in_order(stream, [=] { copy_rows(to_side, from_side, extent); });
+    if (is_late() && serialised) late::run_stream(stream);
     return cudaSuccess;
   });
 }
@@ -85,29 +134,31 @@ cudaError_t copy_peer(const char* call, void* target, int target_device, const v
 }  // namespace
 
 cudaError_t cudaMemcpy(void* target, const void* source, std::size_t bytes, cudaMemcpyKind kind) {
-  return copy("cudaMemcpy", {target, bytes}, {source, bytes}, {bytes, 1}, kind, cudaStreamLegacy);
+  return copy("cudaMemcpy", {target, bytes}, {source, bytes}, {bytes, 1}, kind, cudaStreamLegacy, true);
 }
 
 cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  return copy("cudaMemcpyAsync", {target, bytes}, {source, bytes}, {bytes, 1}, kind, stream);
+  return copy("cudaMemcpyAsync", {target, bytes}, {source, bytes}, {bytes, 1}, kind, stream, false);
 }
 
 cudaError_t cudaMemcpyPeer(void* target, int target_device, const void* source, int source_device, std::size_t bytes) {
-  return copy_peer("cudaMemcpyPeer", target, target_device, source, source_device, bytes, cudaStreamLegacy);
+  return copy_peer("cudaMemcpyPeer", target, target_device, source, source_device, bytes, cudaStreamLegacy, true);
 }
 
 cudaError_t cudaMemcpyPeerAsync(void* target, int target_device, const void* source, int source_device,
                                 std::size_t bytes, cudaStream_t stream) {
-  return copy_peer("cudaMemcpyPeerAsync", target, target_device, source, source_device, bytes, stream);
+  return copy_peer("cudaMemcpyPeerAsync", target, target_device, source, source_device, bytes, stream, false);
 }
 
 cudaError_t cudaMemcpy2D(void* target, std::size_t target_pitch, const void* source, std::size_t source_pitch,
                          std::size_t width, std::size_t height, cudaMemcpyKind kind) {
-  return copy("cudaMemcpy2D", {target, target_pitch}, {source, source_pitch}, {width, height}, kind, cudaStreamLegacy);
+  return copy("cudaMemcpy2D", {target, target_pitch}, {source, source_pitch}, {width, height}, kind, cudaStreamLegacy,
+              true);
 }
 
 cudaError_t cudaMemcpy2DAsync(void* target, std::size_t target_pitch, const void* source, std::size_t source_pitch,
                               std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
-  return copy("cudaMemcpy2DAsync", {target, target_pitch}, {source, source_pitch}, {width, height}, kind, stream);
+  return copy("cudaMemcpy2DAsync", {target, target_pitch}, {source, source_pitch}, {width, height}, kind, stream,
+              false);
 }

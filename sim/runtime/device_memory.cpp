@@ -1,18 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
 // cudaMalloc, cudaFree, cudaMallocAsync, cudaFreeAsync, cudaMemGetInfo.
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "sim/runtime/memory_marks.h"
 #include "sim/runtime/streams.h"
 
 using namespace sim;
 
 namespace {
 
+struct Owner {
+  Span* span = nullptr;
+  BlockPool* blocks = nullptr;  // null where no block of a device can be
+};
+
+Owner owner_of(void* pointer) {
+  const std::uintptr_t arena = arena_index(pointer);
+  if (arena >= static_cast<std::uintptr_t>(machine->device_count())) return {};
+  Span* const span = device_at(static_cast<int>(arena)).arena.span_of(pointer);
+  return {span, span ? span->pool.load(std::memory_order_acquire) : nullptr};
+}
+
 // Frees a block of any device that starts at `pointer`. Host memory, inside pointers and second times are refused.
 cudaError_t free_block(void* pointer) {
-  const std::uintptr_t arena = arena_index(pointer);
-  if (arena >= static_cast<std::uintptr_t>(machine->device_count())) return cudaErrorInvalidValue;
-  Span* const span = device_at(static_cast<int>(arena)).arena.span_of(pointer);
-  BlockPool* const blocks = span ? span->pool.load(std::memory_order_acquire) : nullptr;
+  const auto [span, blocks] = owner_of(pointer);
   return blocks && blocks->free(span, pointer) ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+// Late mode: frees that wait in their streams. The stream itself may use such a block again at once, as CUDA does,
+// since what it queues comes behind the free.
+struct WaitingFree {
+  std::uint64_t number;
+  const Stream* stream;
+  Span* span;
+  BlockPool* blocks;
+  void* pointer;
+  std::size_t bytes;
+};
+std::mutex waiting_mutex;
+std::vector<WaitingFree>& waiting_frees() {
+  static auto* const all = new std::vector<WaitingFree>;
+  return *all;
+}
+
+// From now on the block is not live; its memory is given out again when the stream gets there.
+cudaError_t free_block_late(Stream& stream, void* pointer) {
+  const auto [span, blocks] = owner_of(pointer);
+  const std::size_t bytes = blocks ? blocks->retire(span, pointer) : 0;
+  if (bytes == 0) return cudaErrorInvalidValue;
+  static std::atomic<std::uint64_t> last_number{0};
+  const std::uint64_t number = ++last_number;
+  {
+    std::lock_guard guard(waiting_mutex);
+    waiting_frees().push_back({number, &stream, span, blocks, pointer, bytes});
+  }
+  late::enqueue(stream, [number, pointer] {
+    std::lock_guard guard(waiting_mutex);
+    const auto is_it = [number](const WaitingFree& each) { return each.number == number; };
+    const auto found = std::find_if(waiting_frees().begin(), waiting_frees().end(), is_it);
+    if (found == waiting_frees().end()) return;  // used again
+    found->blocks->recycle(found->span, pointer, found->bytes);
+    waiting_frees().erase(found);
+  });
+  return cudaSuccess;
+}
+
+void* reuse_waiting(Stream& stream, const BlockPool& blocks, std::size_t bytes) {
+  std::lock_guard guard(waiting_mutex);
+  for (std::size_t i = waiting_frees().size(); i-- > 0;) {
+    const WaitingFree each = waiting_frees()[i];
+    if (each.stream != &stream || each.blocks != &blocks) continue;
+    if (!each.blocks->revive(each.span, each.pointer, bytes)) continue;
+    waiting_frees().erase(waiting_frees().begin() + static_cast<std::ptrdiff_t>(i));
+    return each.pointer;
+  }
+  return nullptr;
 }
 
 cudaError_t allocate(void** pointer, std::size_t bytes, Device& device, BlockPool& blocks) {
@@ -20,6 +84,18 @@ cudaError_t allocate(void** pointer, std::size_t bytes, Device& device, BlockPoo
   if (!block) return cudaErrorMemoryAllocation;
   *pointer = block;
   return cudaSuccess;
+}
+
+// Memory that is usable from here in the stream on.
+cudaError_t allocate_in(Stream& stream, void** pointer, std::size_t bytes, const Pool& pool) {
+  if (is_late()) {
+    if (void* const block = reuse_waiting(stream, pool.blocks, bytes)) {
+      if (machine->settings.poison) late::enqueue(stream, [block, bytes] { fill_with_nan(block, bytes); });
+      *pointer = block;
+      return cudaSuccess;
+    }
+  }
+  return allocate(pointer, bytes, device_at(pool.device), pool.blocks);
 }
 
 }  // namespace
@@ -36,7 +112,10 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
 }
 
 cudaError_t cudaFree(void* pointer) {
-  return device_api([&](Device&) { return pointer ? free_block(pointer) : cudaSuccess; });
+  return device_api([&](Device&) {
+    if (is_late() && pointer) late::run_all();  // a free waits for everything that could use the memory
+    return pointer ? free_block(pointer) : cudaSuccess;
+  });
 }
 
 cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t handle) {
@@ -44,20 +123,21 @@ cudaError_t cudaMallocAsync(void** pointer, std::size_t bytes, cudaStream_t hand
     // Size 0 is not settled by the contract; the strict answer finds code that relies on the other one.
     if (!pointer || bytes == 0) return cudaErrorInvalidValue;
     Pool* const pool = device_at(stream.device).current_pool.load(std::memory_order_acquire);
-    return allocate(pointer, bytes, device_at(pool->device), pool->blocks);
+    return allocate_in(stream, pointer, bytes, *pool);
   });
 }
 
 cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, cudaMemPool_t handle, cudaStream_t stream) {
-  return with_stream(stream, "cudaMallocFromPoolAsync", [&](Stream&) -> cudaError_t {
+  return with_stream(stream, "cudaMallocFromPoolAsync", [&](Stream& on) -> cudaError_t {
     if (!pointer || bytes == 0 || machine->pools.state(handle) != HandleState::live) return cudaErrorInvalidValue;
-    auto& pool = *reinterpret_cast<Pool*>(handle);
-    return allocate(pointer, bytes, device_at(pool.device), pool.blocks);
+    return allocate_in(on, pointer, bytes, *reinterpret_cast<Pool*>(handle));
   });
 }
 
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) {
-  return with_stream(handle, "cudaFreeAsync", [&](Stream&) { return free_block(pointer); });
+  return with_stream(handle, "cudaFreeAsync", [&](Stream& stream) {
+    return is_late() ? free_block_late(stream, pointer) : free_block(pointer);
+  });
 }
 
 cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {

@@ -93,6 +93,7 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaDeviceReset() {
   return device_api([](Device& device) {
+    if (is_late()) late::run_device(device);
     for (Stream* stream : streams_of(device))
       if (stream != device.legacy_stream) machine->streams.destroy(stream);
     for (Event* event : machine->events.live([&](const Event& each) { return each.device == device.index; }))

@@ -16,6 +16,21 @@ cudaError_t with_event(cudaEvent_t handle, const char* call, F body) {
   });
 }
 
+void note_time(Event& event) {
+  const std::int64_t time = event.flags & cudaEventDisableTiming ? 0 : now_ns();
+  event.recorded_ns.store(time, std::memory_order_release);
+}
+
+// When the record runs, the event may have been recorded again, or destroyed.
+void record_late(Stream& stream, Event& event) {
+  static std::atomic<std::uint64_t> records{0};
+  const std::uint64_t number = ++records;
+  event.record_number = number;
+  event.recorded_at = late::enqueue(stream, [&event, number] {
+    if (event.record_number == number) note_time(event);
+  });
+}
+
 bool has_times(const Event& event) {
   return !(event.flags & cudaEventDisableTiming) &&
          event.recorded_ns.load(std::memory_order_acquire) != Event::kNeverRecorded;
@@ -53,10 +68,11 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_han
     Event* const event = find_event(handle, "cudaEventRecord");
     if (!event || event->device != stream.device) return cudaErrorInvalidResourceHandle;
     if (flags > cudaEventRecordExternal) return cudaErrorInvalidValue;
-    run_in_order(stream, [&] {
-      const std::int64_t time = event->flags & cudaEventDisableTiming ? 0 : now_ns();
-      event->recorded_ns.store(time, std::memory_order_release);
-    });
+    if (is_late()) {
+      record_late(stream, *event);
+      return cudaSuccess;
+    }
+    run_in_order(stream, [event] { note_time(*event); });
     return cudaSuccess;
   });
 }
@@ -65,7 +81,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
-  return with_event(handle, "cudaEventQuery", [](Event& event) {
+  return with_event(handle, "cudaEventQuery", [](Event& event) -> cudaError_t {
+    if (is_late()) return query(event.recorded_at, event.device);
     (void)event.recorded_ns.load(std::memory_order_acquire);
     return device_at(event.device).sticky.load(std::memory_order_relaxed);
   });
@@ -73,6 +90,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
 
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   return with_event(handle, "cudaEventSynchronize", [](Event& event) {
+    if (is_late()) late::run_until(event.recorded_at);
     (void)event.recorded_ns.load(std::memory_order_acquire);
     device_at(event.device).after_synchronize();
     return device_at(event.device).sticky.load(std::memory_order_relaxed);
@@ -84,6 +102,10 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start_handle, 
     const Event* const end = find_event(end_handle, "cudaEventElapsedTime");
     if (!end) return cudaErrorInvalidResourceHandle;
     if (!milliseconds) return cudaErrorInvalidValue;
+    if (is_late() && !(late::has_passed(start.recorded_at) && late::has_passed(end->recorded_at))) {
+      late::run_one_towards(end->recorded_at);
+      return cudaErrorNotReady;
+    }
     if (!has_times(start) || !has_times(*end) || start.device != end->device) return cudaErrorInvalidResourceHandle;
     *milliseconds = static_cast<float>(static_cast<double>(end->recorded_ns - start.recorded_ns) * 1e-6);
     return cudaSuccess;

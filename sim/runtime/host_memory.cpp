@@ -93,6 +93,7 @@ cudaError_t cudaFreeHost(void* pointer) {
   return device_api([&](Device&) -> cudaError_t {
     if (!pointer) return cudaSuccess;
     if (!is_pinned_arena(pointer)) return cudaErrorInvalidValue;
+    if (is_late()) late::run_all();
     Span* const span = machine->pinned_arena->span_of(pointer);
     return span && machine->pinned->free(span, pointer) ? cudaSuccess : cudaErrorInvalidValue;
   });
@@ -117,6 +118,7 @@ cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned flags) {
 cudaError_t cudaHostUnregister(void* pointer) {
   return device_api([&](Device&) -> cudaError_t {
     if (!pointer) return cudaErrorInvalidValue;
+    if (is_late()) late::run_all();
     std::lock_guard guard(registrations_mutex);
     if (registrations().erase(address_of(pointer)) == 0) return cudaErrorHostMemoryNotRegistered;
     registration_count.fetch_sub(1, std::memory_order_release);

@@ -78,6 +78,7 @@ Device::Device(int index_, int machine_index_, char* base, const Settings& setti
 void* Device::allocate(BlockPool& blocks, std::size_t bytes) {
   if (void* pointer = blocks.allocate(bytes)) [[likely]]
     return pointer;
+  if (is_late()) late::run_device(*this);  // frees may be waiting
   {
     std::lock_guard guard(pools_mutex);
     default_blocks.trim(0);

@@ -14,10 +14,15 @@
 #include "sim/runtime/arena.h"
 #include "sim/runtime/block_pool.h"
 #include "sim/runtime/handle_table.h"
+#include "sim/runtime/late.h"
 #include "sim/runtime/settings.h"
 #include "sim/runtime/spin_lock.h"
 
 namespace sim {
+
+namespace late {
+struct Queue;
+}
 
 struct alignas(64) Stream {
   Stream(int device_, unsigned flags_, int priority_, unsigned long long id_)
@@ -27,6 +32,10 @@ struct alignas(64) Stream {
   const int priority;
   const unsigned long long id;
   SpinLock lock;  // held while an operation of the stream runs
+  // Late mode, guarded by the scheduler's lock: what waits, and the tickets of the last operation queued and done.
+  late::Queue* late_queue = nullptr;
+  std::uint64_t late_end = 0;
+  std::uint64_t late_done = 0;
 };
 
 struct alignas(64) Event {
@@ -35,6 +44,8 @@ struct alignas(64) Event {
   const unsigned flags;
   std::atomic<std::int64_t> recorded_ns{kNeverRecorded};  // host clock
   static constexpr std::int64_t kNeverRecorded = -1;
+  late::Point recorded_at;          // late mode: the end of the last record,
+  std::uint64_t record_number = 0;  // and its number among all records
 };
 
 struct alignas(64) Pool {
@@ -136,6 +147,9 @@ cudaError_t api(F body) {
   return leave(body());
 }
 
+inline bool is_late() {
+  return machine->settings.late;
+}
 inline Device& device_at(int index) {
   return *machine->devices[index];
 }

@@ -26,6 +26,16 @@ inline int first_unreachable(const Device& device, const Access* accesses, int c
 /// Gives the device the sticky error 700 and says why on stderr.
 [[gnu::cold]] void fault(Device& device, const void* stream, const char* operation, int argument, const Access& access);
 
+/// True if the stream's device can reach all of them; else the device has a fault.
+inline bool all_reachable(const Stream& stream, const char* operation, const Access* accesses, int count) {
+  Device& device = device_at(stream.device);
+  const int bad = first_unreachable(device, accesses, count);
+  if (bad < 0) [[likely]]
+    return true;
+  fault(device, &stream, operation, bad, accesses[bad]);
+  return false;
+}
+
 /// Whether the host range is pinned by cudaHostRegister.
 bool is_registered(const void* pointer);
 

@@ -83,10 +83,21 @@ bool read_switch(const char* variable, bool* value) {
   return true;
 }
 
-bool read_mode() {
+bool read_mode(bool* late) {
   const char* text = std::getenv("FANOUT_SIM_MODE");
-  if (!text || std::strcmp(text, "eager") == 0) return true;
-  return refuse("FANOUT_SIM_MODE", text, "eager");
+  *late = text && std::strcmp(text, "late") == 0;
+  if (!text || *late || std::strcmp(text, "eager") == 0) return true;
+  return refuse("FANOUT_SIM_MODE", text, "eager or late");
+}
+
+bool read_seed(std::uint64_t* seed) {
+  const char* text = std::getenv("FANOUT_SIM_SEED");
+  if (!text) return true;
+  const char* end = text;
+  const auto number = parse_number(text, &end);
+  if (!number || *end) return refuse("FANOUT_SIM_SEED", text, "a whole number from 0");
+  *seed = *number;
+  return true;
 }
 
 // The two that other parts read where they need them are looked at here, so that a mistake is found at the first call.
@@ -132,13 +143,15 @@ std::optional<Settings> read_settings(std::uint64_t max_memory_bytes) {
   bool good = read_device_count(&settings.devices);
   good &= read_memory(max_memory_bytes, settings.devices, &settings.memory_bytes);
   good &= read_switch("FANOUT_SIM_POISON", &settings.poison);
-  good &= read_mode();
+  good &= read_mode(&settings.late);
+  good &= read_seed(&settings.seed);
   good &= read_pairs(&settings);
   good &= lanes_are_known();
   good &= timeout_is_known();
   if (!good) return std::nullopt;
   const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING");
   settings.launch_blocking = blocking && std::strcmp(blocking, "1") == 0;
+  settings.late = settings.late && !settings.launch_blocking;  // then every launch waits
   settings.visible = visible_devices(std::getenv("CUDA_VISIBLE_DEVICES"), settings.devices);
   return settings;
 }

@@ -19,8 +19,10 @@ struct Settings {
   bool poison = false;                                   // FANOUT_SIM_POISON: NaN on every malloc and free
   bool peer_access = true;                               // FANOUT_SIM_NO_PEER=all
   std::vector<std::pair<int, int>> pairs_without;        // FANOUT_SIM_NO_PEER=0-1,2-3: these pairs have no peer access
-  bool launch_blocking = false;                          // CUDA_LAUNCH_BLOCKING: errors show at the launch itself
-  std::vector<int> visible;                              // machine indices in the order of CUDA_VISIBLE_DEVICES
+  bool late = false;             // FANOUT_SIM_MODE=late: operations run as late as the API allows
+  std::uint64_t seed = 0;        // FANOUT_SIM_SEED: which stream goes on first in late mode
+  bool launch_blocking = false;  // CUDA_LAUNCH_BLOCKING: errors show at the launch itself
+  std::vector<int> visible;      // machine indices in the order of CUDA_VISIBLE_DEVICES
 
   std::uint64_t memory_of(int machine_index) const {
     return memory_bytes.size() == 1 ? memory_bytes[0] : memory_bytes[static_cast<std::size_t>(machine_index)];

@@ -14,12 +14,18 @@ namespace {
 constexpr int kLeastPriority = 0;  // lower numbers are more urgent
 constexpr int kGreatestPriority = -5;
 
+// False if it has ended already.
+bool end_stream(Stream* stream) {
+  if (is_late()) late::close(*stream);
+  return machine->streams.destroy(stream);
+}
+
 // One per thread and device, made when first used.
 struct PerThreadStreams {
   std::array<Stream*, kMaxDevices> streams{};
   ~PerThreadStreams() {
     for (Stream* stream : streams)
-      if (stream) machine->streams.destroy(stream);
+      if (stream) end_stream(stream);
   }
 };
 thread_local PerThreadStreams per_thread_streams;
@@ -78,7 +84,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
     const bool is_default = !handle || handle == cudaStreamLegacy || handle == cudaStreamPerThread;
     Stream* const stream = is_default ? nullptr : find_stream(handle, "cudaStreamDestroy");
     if (!stream) return cudaErrorInvalidResourceHandle;
-    if (!machine->streams.destroy(stream)) stop_for_destroyed("cudaStreamDestroy", "stream", handle);
+    if (!end_stream(stream)) stop_for_destroyed("cudaStreamDestroy", "stream", handle);
     return sticky_of(*stream);
   });
 }
@@ -93,6 +99,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return with_stream(handle, "cudaStreamQuery", [](Stream& stream) -> cudaError_t {
+    if (is_late()) return query(late::end_of(stream), stream.device);
     if (!stream.lock.try_lock()) return cudaErrorNotReady;
     stream.lock.unlock();
     return sticky_of(stream);
@@ -100,10 +107,14 @@ cudaError_t cudaStreamQuery(cudaStream_t handle) {
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned flags) {
-  return with_stream(handle, "cudaStreamWaitEvent", [&](Stream&) -> cudaError_t {
+  return with_stream(handle, "cudaStreamWaitEvent", [&](Stream& stream) -> cudaError_t {
     const Event* const event = find_event(event_handle, "cudaStreamWaitEvent");
     if (!event) return cudaErrorInvalidResourceHandle;
     if (flags > cudaEventWaitExternal) return cudaErrorInvalidValue;
+    if (is_late()) {
+      late::enqueue(stream, {}, {event->recorded_at});
+      return cudaSuccess;
+    }
     // What was recorded is done already; the load makes its effects visible here.
     (void)event->recorded_ns.load(std::memory_order_acquire);
     return cudaSuccess;
@@ -134,7 +145,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* user_data) {
   return with_stream(handle, "cudaLaunchHostFunc", [&](Stream& stream) -> cudaError_t {
     if (!function) return cudaErrorInvalidValue;
-    run_in_order(stream, [&] {
+    run_in_order(stream, [function, user_data] {
       const bool outer = std::exchange(this_thread.in_host_function, true);
       function(user_data);
       this_thread.in_host_function = outer;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mutex>
+#include <utility>
 
 #include "sim/runtime/machine.h"
 
@@ -53,17 +54,33 @@ cudaError_t with_stream(cudaStream_t handle, const char* call, F body) {
   });
 }
 
-/// Runs `work()` as the next operation of the stream. Eager: now, on this thread.
+/// Runs `work()`, which must hold all it needs by value, as the next operation of the stream. Eager: now, on this
+/// thread. `host`: host memory that it touches.
 template <class F>
-void run_in_order(Stream& stream, F work) {
+void run_in_order(Stream& stream, F work, late::HostRange host = {}) {
+  if (is_late()) [[unlikely]] {
+    late::enqueue(stream, std::move(work), {}, host);
+    return;
+  }
   std::lock_guard guard(stream.lock);
   work();
 }
 
 /// Waits until the stream's operations are done and their effects can be seen.
 inline void wait_for(Stream& stream) {
+  if (is_late()) [[unlikely]] {
+    late::run_stream(stream);
+    return;
+  }
   stream.lock.lock();
   stream.lock.unlock();
+}
+
+/// Late mode: whether `point` has passed, as cudaStreamQuery and cudaEventQuery answer it. Asking brings it nearer.
+inline cudaError_t query(late::Point point, int device) {
+  if (late::has_passed(point)) return device_at(device).sticky.load(std::memory_order_relaxed);
+  late::run_one_towards(point);
+  return cudaErrorNotReady;
 }
 
 }  // namespace sim

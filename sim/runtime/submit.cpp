@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way of kernels, cuBLAS and NCCL into a stream. Eager: the work runs here, on the calling thread.
+// The way of kernels, cuBLAS and NCCL into a stream. In eager mode the work runs here, on the calling thread.
 #include "sim/submit.h"
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <utility>
 
 #include "sim/runtime/function_limits.h"
 #include "sim/runtime/reach.h"
@@ -17,13 +22,21 @@ bool shape_is_legal(const cudaLaunchConfig_t& config) {
          config.dynamicSmemBytes <= dynamic_shared_limit();
 }
 
+// The borrowed callable as one that lives until it runs.
+std::function<void()> owned(WorkRef work) {
+  std::shared_ptr<void> copy(::operator new(work.bytes), [](void* memory) { ::operator delete(memory); });
+  std::memcpy(copy.get(), work.object, work.bytes);
+  return [copy = std::move(copy), run = work.run] { run(copy.get()); };
+}
+
 // After all checks but those of the pointers.
-cudaError_t run(Stream& stream, cudaStream_t handle, const char* name, const Access* accesses, int count,
-                WorkRef work) {
-  Device& device = device_at(stream.device);
-  if (const int bad = first_unreachable(device, accesses, count); bad >= 0) [[unlikely]] {
-    fault(device, handle, name, bad, accesses[bad]);
+cudaError_t run(Stream& stream, const char* name, const Access* accesses, int count, WorkRef work) {
+  if (!all_reachable(stream, name, accesses, count)) [[unlikely]] {
     return machine->settings.launch_blocking ? cudaErrorIllegalAddress : cudaSuccess;
+  }
+  if (is_late()) [[unlikely]] {
+    late::enqueue(stream, owned(work));
+    return cudaSuccess;
   }
   run_in_order(stream, [&] { work.run(work.object); });
   return cudaSuccess;
@@ -36,7 +49,7 @@ cudaError_t submit_launch(const cudaLaunchConfig_t& config, const char* kernel_n
   return with_stream(config.stream, kernel_name, [&](Stream& stream) -> cudaError_t {
     if (!shape_is_legal(config)) return cudaErrorInvalidConfiguration;
     if (stream.device != this_thread.device) return cudaErrorInvalidResourceHandle;
-    return run(stream, config.stream, kernel_name, accesses, count, work);
+    return run(stream, kernel_name, accesses, count, work);
   });
 }
 
@@ -44,7 +57,7 @@ cudaError_t submit_work(cudaStream_t handle, const char* what, const Access* acc
                         bool need_current) {
   return with_stream(handle, what, [&](Stream& stream) -> cudaError_t {
     if (need_current && stream.device != this_thread.device) return cudaErrorInvalidResourceHandle;
-    return run(stream, handle, what, accesses, count, work);
+    return run(stream, what, accesses, count, work);
   });
 }
 

@@ -213,6 +213,7 @@ TEST_CASE("every way to write a tensor sends it again, once, and only what lies 
   sends(of_weight, [&] {
     const double value = 0.25;
     FANOUT_CHECK(cudaMemcpy(weight.data<double>(), &value, sizeof value, cudaMemcpyHostToDevice));
+    FANOUT_CHECK(cudaDeviceSynchronize());  // pageable memory is only staged when the copy returns
     weight.count_write();
   });
   sends(of_weight, [&] {

@@ -38,9 +38,7 @@ template <class... Parameters, class Call, class... Arguments>
     auto work = [name, grid = config->gridDim, block = config->blockDim, shared = config->dynamicSmemBytes, body] {
       run_grid(name, grid, block, shared, body);
     };
-    using Work = decltype(work);
-    return submit_launch(*config, name, accesses, static_cast<int>(sizeof...(Parameters)),
-                         {&work, [](void* object) { (*static_cast<Work*>(object))(); }});
+    return submit_launch(*config, name, accesses, static_cast<int>(sizeof...(Parameters)), work_ref(work));
   }
   (static_cast<Parameters>(arguments)...);
 }

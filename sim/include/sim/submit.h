@@ -2,15 +2,27 @@
 // How the other parts of the platform (kernel launches, cuBLAS, NCCL) queue work on a simulated device.
 #pragma once
 
+#include <cstddef>
+#include <type_traits>
+
 #include "sim/host_api.h"
 
 namespace sim {
 
-/// A borrowed callable. In eager mode it runs before submit returns.
+/// A borrowed callable, which holds all it needs by value. In eager mode it runs before submit returns, in late mode a
+/// copy of its bytes runs later.
 struct WorkRef {
   void* object;
   void (*run)(void* object);
+  std::size_t bytes;
 };
+
+template <class Work>
+WorkRef work_ref(Work& work) {
+  static_assert(std::is_trivially_copyable_v<Work>, "work is kept as bytes until it runs");
+  static_assert(alignof(Work) <= alignof(std::max_align_t));
+  return {&work, [](void* object) { (*static_cast<Work*>(object))(); }, sizeof(Work)};
+}
 
 /// One device pointer that an operation will touch; null is allowed and means "none".
 struct Access {

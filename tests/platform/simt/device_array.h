@@ -15,6 +15,7 @@ class DeviceArray {
   explicit DeviceArray(const std::vector<T>& values) : size_(values.size()) {
     REQUIRE(cudaMalloc(reinterpret_cast<void**>(&data_), size_ * sizeof(T)) == cudaSuccess);
     REQUIRE(cudaMemcpy(data_, values.data(), size_ * sizeof(T), cudaMemcpyHostToDevice) == cudaSuccess);
+    REQUIRE(cudaStreamSynchronize(nullptr) == cudaSuccess);  // a copy from pageable memory returns when it is staged
   }
   explicit DeviceArray(std::size_t size, T value = T()) : DeviceArray(std::vector<T>(size, value)) {}
   DeviceArray(const DeviceArray&) = delete;

@@ -56,6 +56,7 @@ Death death_of(const std::function<void()>& action) {
     std::signal(SIGABRT, SIG_DFL);
     dup2(ends[1], STDERR_FILENO);
     action();
+    static_cast<void>(cudaDeviceSynchronize());
     _exit(0);
   }
   close(ends[1]);

@@ -86,6 +86,7 @@ TEST_CASE("gemm multiplies row-major matrices in all four transposes and adds be
     void* pointer = nullptr;
     FANOUT_CHECK(cudaMalloc(&pointer, values.size() * sizeof(double)));
     FANOUT_CHECK(cudaMemcpy(pointer, values.data(), values.size() * sizeof(double), cudaMemcpyHostToDevice));
+    FANOUT_CHECK(cudaDeviceSynchronize());  // pageable memory is only staged when the copy returns
     return static_cast<double*>(pointer);
   };
   for (const Op op_a : {Op::none, Op::transpose}) {
