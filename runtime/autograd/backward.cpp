@@ -17,6 +17,12 @@ namespace {
 
 std::atomic<std::uint64_t> last_pass_id{0};
 
+[[noreturn]] void throw_in_forward() {
+  throw InvalidArgument(
+      "backward inside the forward of a replica: the other replicas have not finished; call backward on the gathered "
+      "output");
+}
+
 // What the nodes of a failed or finished pass still hold.
 void forget_gradients(const std::vector<Node*>& nodes) {
   for (Node* node : nodes) node->take_gradient();
@@ -52,6 +58,7 @@ BackwardPass::BackwardPass(BackwardOptions options, Targets targets)
 void BackwardPass::collect(Node& root) {
   std::vector<Node*> open;
   const auto see = [&](Node* node) {
+    if (node->is_closed()) throw_in_forward();
     if (node->pass_id == id_) return;
     node->pass_id = id_;
     node->begin();

@@ -6,7 +6,21 @@ namespace fanout {
 
 namespace detail {
 inline thread_local bool grad_mode_of_thread = true;
-}
+inline thread_local bool in_replica_of_thread = false;
+
+/// Says that this thread runs a replica's forward, until the end of the scope: it may not go back through nodes that
+/// replicas share, since the others are still at work.
+class ReplicaScope {
+ public:
+  ReplicaScope() { in_replica_of_thread = true; }
+  ~ReplicaScope() { in_replica_of_thread = former_; }
+  ReplicaScope(const ReplicaScope&) = delete;
+  ReplicaScope& operator=(const ReplicaScope&) = delete;
+
+ private:
+  bool former_ = in_replica_of_thread;
+};
+}  // namespace detail
 
 inline bool grad_enabled() {
   return detail::grad_mode_of_thread;

@@ -134,6 +134,10 @@ class Node : public RefCounted {
 
   /// Marks of the pass that last visited the node; one pass at a time.
   std::uint64_t pass_id = 0;
+  /// Set for good by nodes whose outputs belong to several replicas.
+  bool shared_by_replicas = false;
+  /// True where this thread runs a forward whose other replicas have not finished: the node is not to be touched.
+  bool is_closed() const { return shared_by_replicas && detail::in_replica_of_thread; }
 
  protected:
   void destroy() override;

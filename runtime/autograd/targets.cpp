@@ -49,7 +49,7 @@ void Selection::advance() {
     return;
   }
   Edge& edge = step.node->inputs()[step.input];
-  const bool goes_on = edge.node && !edge.node->is_leaf();
+  const bool goes_on = edge.node && !edge.node->is_leaf() && !edge.node->is_closed();
   if (goes_on && edge.node->pass_id != pass_id_) {
     enter(*edge.node);
     return;

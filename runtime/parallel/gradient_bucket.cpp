@@ -28,6 +28,7 @@ GradientBucket::GradientBucket(std::shared_ptr<BucketOwner> owner, FlatReplicas&
       bucket_(role.buckets()[bucket]),
       written_(ranks() * width()),
       sparse_(written_.size()) {
+  shared_by_replicas = true;
   for (const std::size_t index : bucket_.tensors) {
     const Tensor& original = role_.originals()[index];
     sinks_.push_back(original.requires_grad() ? &gradient_sink(original) : nullptr);
@@ -56,11 +57,6 @@ void GradientBucket::begin() {
 }
 
 void GradientBucket::prepare(BackwardPass& pass) {
-  if (owner_->in_forward) {
-    throw InvalidArgument(
-        "backward inside the forward of a replica: the other replicas have not finished; call backward on the gathered "
-        "output");
-  }
   for (const GradientSink* sink : sinks_) {
     if (sink != nullptr) sink->require_on(device());
   }

@@ -22,8 +22,6 @@ struct BucketOwner {
   Members members;
   Communicator* communicator = nullptr;
   int lanes = 1;
-  /// The replicas have not finished: a backward would find only a part of the graph.
-  bool in_forward = false;
   /// Told the seconds from the first preparation of backward to its end.
   std::function<void(double)> backward_took;
   std::chrono::steady_clock::time_point began{};

@@ -121,6 +121,7 @@ std::vector<ReplicaFailure> run_replicas(const std::vector<RunningReplica>& repl
   const std::optional<DType> autocast = autocast_dtype();
   Workers::of_process().run(lanes, [&](int lane, int used) {
     const GradMode mode(with_graph);
+    const ReplicaScope in_replica;
     const Autocast carried(autocast.value_or(DType::bf16), autocast.has_value());
     for (std::size_t i = 0; i < replicas.size(); ++i) {
       if (turns[i] % static_cast<std::size_t>(used) != static_cast<std::size_t>(lane)) continue;

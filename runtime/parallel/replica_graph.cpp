@@ -11,13 +11,10 @@ ReplicaGraph::ReplicaGraph(std::shared_ptr<BucketOwner> owner) : owner_(std::mov
   ReplicaSet& set = *owner_->set;
   roles_.push_back(role(set.parameters(), set.visited_parameters()));
   roles_.push_back(role(set.buffers(), set.visited_buffers()));
-  owner_->in_forward = true;
 }
 
 ReplicaGraph::~ReplicaGraph() {
-  if (!owner_) return;  // moved from
-  owner_->in_forward = false;
-  if (!entered_) return;
+  if (!owner_ || !entered_) return;  // moved from, or replicas alone
   for (const Role& role : roles_) {
     for (const Tensor& original : role.tensors->originals()) {
       original.body().producer = nullptr;

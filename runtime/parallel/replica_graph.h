@@ -15,7 +15,7 @@ class ReplicaGraph {
   /// Without `owner->set`'s tensors requiring a gradient, and where no graph is built, there are no nodes.
   explicit ReplicaGraph(std::shared_ptr<BucketOwner> owner);
   ReplicaGraph(ReplicaGraph&&) = default;
-  /// Leaves, and lets backwards begin.
+  /// Leaves.
   ~ReplicaGraph();
 
   /// Points the tensors of `copy`, a copy of the module, at those of members[m].

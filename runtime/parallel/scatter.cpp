@@ -24,6 +24,7 @@ class PiecesNode : public Node {
         home_(source.device()),
         devices_(devices),
         pieces_(devices.size()) {
+    shared_by_replicas = true;
     add_input(source);
   }
 

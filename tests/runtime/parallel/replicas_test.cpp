@@ -2,6 +2,7 @@
 // Replicas: replicate() on its own, buffers with gradient, buffer policies, what a replica may not do.
 #include <catch2/catch.hpp>
 
+#include "runtime/autograd/grad.h"
 #include "runtime/ops/arithmetic.h"
 #include "runtime/ops/reduce.h"
 #include "runtime/ops/shape.h"
@@ -198,6 +199,25 @@ TEST_CASE("zero_grad and backward inside a forward are refused, and the next for
     wish = "";
     sum(parallel(numbers({4, 6}))).backward();
     CHECK(values_of(module.layer.bias.grad()) == std::vector<double>{4, 4, 4, 4});
+  }
+}
+
+TEST_CASE("a replica may take gradients inside its forward, as long as they end in it") {
+  struct Penalised {
+    Linear layer{6, 1, true, DType::f64};
+    void visit(Visitor& member) { member("layer", layer); }
+    Tensor operator()(const Tensor& x) const {
+      const Tensor own = x.detach().set_requires_grad();
+      return sum(square(grad(sum(layer(own)), {own}, {}, {.create_graph = true})[0]), 1);
+    }
+  };
+  for (const ParallelApply mode : {ParallelApply::inline_, ParallelApply::workers}) {
+    Penalised module = seeded_on<Penalised>(Device(0));
+    DataParallel parallel(module, {0, 1, 2}, with_mode(mode));
+    sum(parallel(numbers({7, 6}))).backward();  // 7 |w|², so 14 w
+    std::vector<double> expected = values_of(module.layer.weight);
+    for (double& value : expected) value *= 14;
+    CHECK(largest_difference(values_of(module.layer.weight.grad()), expected) < 1e-11);
   }
 }
 
