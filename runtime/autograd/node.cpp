@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include <algorithm>
 
 #include "runtime/autograd/accumulate.h"
@@ -32,14 +34,15 @@ void SavedTensor::throw_stale(std::string_view operation) const {
 
 // A long chain of nodes would recurse once a node; so the chain is taken apart in a loop.
 void Node::destroy() {
-  thread_local std::vector<Node*> dying;
-  thread_local bool in_loop = false;
-  dying.push_back(this);
+  // Without a destructor: a global tensor may go after what the main thread holds.
+  static constinit thread_local Node* last_dying = nullptr;
+  static constinit thread_local bool in_loop = false;
+  next_dying_ = std::exchange(last_dying, this);
   if (in_loop) return;
   in_loop = true;
-  while (!dying.empty()) {
-    Node* node = dying.back();
-    dying.pop_back();
+  while (last_dying != nullptr) {
+    Node* node = last_dying;
+    last_dying = node->next_dying_;
     delete node;
   }
   in_loop = false;

@@ -163,6 +163,7 @@ class Node : public RefCounted {
   Shape shape_;
   DType dtype_;
   Tensor gradient_;
+  Node* next_dying_ = nullptr;
   std::unique_ptr<NodeHooks, DeleteHooks> hooks_;
   std::atomic<int> expected_{0};
 };
