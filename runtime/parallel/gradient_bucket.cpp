@@ -87,7 +87,9 @@ bool GradientBucket::may_write_in_place(const BackwardPass& pass) const {
   for (std::size_t j = 0; j < width(); ++j) {
     if (sinks_[j] == nullptr) continue;
     if (!pass.writes_directly(*sinks_[j]) || sinks_[j]->expected_in_pass() != 1) return false;
-    const char* start = sinks_[j]->place().body().data - role_.layout().offset(bucket_.tensors[j]);
+    const Tensor& place = sinks_[j]->place();
+    if (width() > 1 && place.is_exclusive()) return false;  // memory of its own
+    const char* start = place.body().data - role_.layout().offset(bucket_.tensors[j]);
     if (base != nullptr && start != base) return false;
     base = start;
   }
@@ -178,7 +180,9 @@ void GradientBucket::clear_unwritten(std::size_t j) {
 // Sums tensors `begin` to `end` - 1, which lie one behind the other, to the primary's.
 void GradientBucket::reduce(std::size_t begin, std::size_t end) {
   const FlatLayout& layout = role_.layout();
-  const std::size_t bytes = layout.end(bucket_.tensors[end - 1]) - layout.offset(bucket_.tensors[begin]);
+  const std::size_t last = bucket_.tensors[end - 1];
+  const std::size_t bytes =
+      layout.offset(last) + role_.originals()[last].bytes() - layout.offset(bucket_.tensors[begin]);
   const void* buffers[kMaxDevices];
   for (std::size_t m = 0; m < ranks(); ++m) buffers[m] = place_of(m, begin).raw_data();
   owner_->communicator->reduce({buffers, ranks()}, const_cast<void*>(buffers[0]),

@@ -77,6 +77,7 @@ bool BlockPool::revive(Span* span, void* pointer, std::size_t bytes) {
   std::lock_guard guard(lock_);
   if (span->size_class == kExact || span->size_class != class_of(bytes)) return false;
   span->requested[span->index_of(pointer)] = bytes;
+  mark_usable(pointer, bytes);
   use_.used += span->block_bytes;
   use_.used_high = std::max(use_.used_high, use_.used);
   return true;
