@@ -130,28 +130,28 @@ FANOUT_LATE_PAIR(copy_from_pageable)
 FANOUT_LATE_PAIR(free_and_reuse)
 #undef FANOUT_LATE_PAIR
 
-TEST_CASE("late mode: a stream that does not wait for another one's event reads what is not there yet") {
+TEST_CASE("late mode: a stream that does not wait for another one's event reads what is not there yet", "[eager]") {
   check_in_late_mode("child: fill_and_copy without a wait", false);
   check_in_late_mode("child: fill_and_copy with a wait", true);
 }
 
-TEST_CASE("late mode: pinned memory that a copy has not reached yet holds no result") {
+TEST_CASE("late mode: pinned memory that a copy has not reached yet holds no result", "[eager]") {
   check_in_late_mode("child: read_back without a wait", false);
   check_in_late_mode("child: read_back with a wait", true);
 }
 
-TEST_CASE("late mode: a pinned source that is overwritten before its copy ran is sent as it is then") {
+TEST_CASE("late mode: a pinned source that is overwritten before its copy ran is sent as it is then", "[eager]") {
   check_in_late_mode("child: send_and_overwrite without a wait", false);
   check_in_late_mode("child: send_and_overwrite with a wait", true);
 }
 
-TEST_CASE("late mode: a copy from pageable memory is not ordered with non-blocking streams") {
+TEST_CASE("late mode: a copy from pageable memory is not ordered with non-blocking streams", "[eager]") {
   check_in_late_mode("child: copy_from_pageable without a wait", false);
   check_in_late_mode("child: copy_from_pageable with a wait", true);
 }
 
-TEST_CASE(
-    "late mode: memory that is freed in one stream is still there for another one only if that one is waited for") {
+TEST_CASE("late mode: memory that is freed in one stream is still there for another one only if that one is waited for",
+          "[eager]") {
   check_in_late_mode("child: free_and_reuse without a wait", false);
   check_in_late_mode("child: free_and_reuse with a wait", true);
 }
@@ -166,7 +166,7 @@ TEST_CASE("child: default stream", "[.]") {
   REQUIRE(cudaStreamSynchronize(blocking) == cudaSuccess);
   REQUIRE(s.host_holds(7));
 }
-TEST_CASE("late mode: blocking streams and the default stream keep their order without any event") {
+TEST_CASE("late mode: blocking streams and the default stream keep their order without any event", "[eager]") {
   check_in_late_mode("child: default stream", true);
 }
 
@@ -180,7 +180,7 @@ TEST_CASE("child: polling", "[.]") {
   REQUIRE(s.host_holds(7));
   REQUIRE(cudaStreamQuery(s.first) == cudaSuccess);
 }
-TEST_CASE("late mode: asking whether an event has passed brings the host there") {
+TEST_CASE("late mode: asking whether an event has passed brings the host there", "[eager]") {
   check_in_late_mode("child: polling", true);
 }
 
@@ -192,6 +192,6 @@ TEST_CASE("child: flag", "[.]") {
   REQUIRE_FALSE(flag);
   while (!flag) std::this_thread::yield();
 }
-TEST_CASE("late mode: a host that only waits for a flag of the device gets there as well") {
+TEST_CASE("late mode: a host that only waits for a flag of the device gets there as well", "[eager]") {
   check_in_late_mode("child: flag", true);
 }
