@@ -6,20 +6,11 @@
 
 #include "runtime/autograd/accumulate.h"
 #include "runtime/autograd/backward.h"
-#include "runtime/device/context.h"
+#include "runtime/ops/operands.h"
 #include "runtime/ops/shape.h"
 #include "runtime/tensor/copy.h"
 
 namespace fanout {
-namespace {
-
-void clear(const Tensor& tensor) {
-  if (tensor.bytes() == 0) return;
-  const DeviceGuard guard(tensor.device());
-  FANOUT_CHECK(cudaMemsetAsync(tensor.raw_data(), 0, tensor.bytes(), compute_stream(tensor.device()).handle));
-}
-
-}  // namespace
 
 GradientBucket::GradientBucket(std::shared_ptr<BucketOwner> owner, FlatReplicas& role, std::size_t bucket)
     : Node(owner->set->devices()[0], Shape{}, role.buckets()[bucket].dtype),
@@ -73,7 +64,7 @@ void GradientBucket::prepare(BackwardPass& pass) {
   if (direct_) return;
   for (const std::size_t member : owner_->members) {
     own_.push_back(Storage::allocate(owner_->set->devices()[member], bucket_.end_bytes - bucket_.begin_bytes));
-    clear(over_storage(own_.back(), 0, Shape{static_cast<std::int64_t>(own_.back()->bytes())}, DType::u8));
+    set_zero(over_storage(own_.back(), 0, Shape{static_cast<std::int64_t>(own_.back()->bytes())}, DType::u8));
   }
 }
 
@@ -152,7 +143,7 @@ std::vector<SparseRows> GradientBucket::take_sparse(std::size_t j) {
       continue;
     }
     const Destination to = destination(static_cast<int>(slot));
-    if (!to.accumulate) clear(to.place);
+    if (!to.accumulate) set_zero(to.place);
     for (const SparseRows& rows : given) add_rows(to.place, rows);
   }
   return parts;
@@ -173,7 +164,7 @@ void GradientBucket::apply_hooks_to(std::size_t j) {
 void GradientBucket::clear_unwritten(std::size_t j) {
   for (std::size_t m = 0; m < ranks(); ++m) {
     const bool holds_gradient = written_[m * width() + j] != 0 || (m == 0 && sinks_[j]->present());
-    if (!holds_gradient) clear(place_of(m, j));
+    if (!holds_gradient) set_zero(place_of(m, j));
   }
 }
 
