@@ -132,4 +132,6 @@ cublasStatus_t cublasDgeam(cublasHandle_t handle, cublasOperation_t transa, cubl
 
 }  // extern "C"
 
+#include "sim/cublas_places.h"
+
 #endif  // CUBLAS_V2_H_

@@ -5,3 +5,5 @@
 #include "sim/host_api.h"
 // The host half first: the device half is built on it.
 #include "sim/device_api.h"
+// Last, since it defines macros.
+#include "sim/cuda_places.h"

@@ -163,4 +163,6 @@ ncclResult_t ncclGroupEnd();
 
 }  // extern "C"
 
+#include "sim/nccl_places.h"
+
 #endif  // NCCL_H_

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "sim/nccl/report.h"
+#include "sim/runtime/faults.h"
+#include "sim/runtime/report.h"
 
 namespace sim::nccl {
 namespace {
@@ -15,7 +17,7 @@ constexpr std::chrono::microseconds kSpin{20};
 /// FANOUT_SIM_NCCL_TIMEOUT in seconds: how long ranks may be missing before it counts as a hang.
 double time_limit_s() {
   const char* text = std::getenv("FANOUT_SIM_NCCL_TIMEOUT");
-  return text ? std::strtod(text, nullptr) : 10;
+  return text ? std::strtod(text, nullptr) : 5;
 }
 
 template <class Point>
@@ -53,6 +55,10 @@ void Clique::join(int expected_size, int rank, int device) {
   }
   member.presence = Presence::joined;
   member.device = device;
+  if (faults::strikes(faults::Kind::init, device)) {
+    warn_aloud("rank " + std::to_string(rank) + " could not set up its communicator on cuda:" + std::to_string(device));
+    return fail(ncclSystemError);
+  }
   if (++joined_ == size_) settle();
 }
 
@@ -92,16 +98,36 @@ ncclResult_t Clique::wait(int rank) {
     std::unique_lock lock(mutex_);
     if (!changed_.wait_for(lock, std::chrono::duration<double>(time_limit_s()), settled)) fail_for_time(false);
   }
-  return member.is_done() ? ncclSuccess : failure();
+  return member.is_done() ? ncclSuccess : failure(rank);
 }
 
 ncclResult_t Clique::poll(int rank) {
   Member& member = members_[rank];
-  if (failure() != ncclSuccess) return failure();
+  if (failure() != ncclSuccess) return failure(rank);
   if (member.is_done()) return ncclSuccess;
   const std::lock_guard lock(mutex_);
   if (failure() == ncclSuccess && is_late(member.waiting_since)) fail_for_time(false);
-  return failure() != ncclSuccess ? failure() : ncclInProgress;
+  return failure() != ncclSuccess ? failure(rank) : ncclInProgress;
+}
+
+bool Clique::take(int rank, const Operation& operation) {
+  const std::lock_guard lock(mutex_);
+  Member& member = members_[rank];
+  if (member.user != std::thread::id{} && member.user != std::this_thread::get_id()) {
+    warn_aloud("two threads use the communicator of rank " + std::to_string(rank) +
+               " at the same time; NCCL would corrupt its state: " + describe(operation) +
+               " while another thread is in its call or group of " + place_text(member.used_at));
+    fail(ncclInvalidUsage);
+    return false;
+  }
+  member.user = std::this_thread::get_id();
+  member.used_at = operation.place;
+  return true;
+}
+
+void Clique::release(int rank) {
+  const std::lock_guard lock(mutex_);
+  members_[rank].user = {};
 }
 
 void Clique::set_presence(int rank, Presence presence) {
@@ -122,13 +148,33 @@ void Clique::fail(ncclResult_t result) {
   changed_.notify_all();
 }
 
+void Clique::die(int rank) {
+  dead_rank_.store(rank, std::memory_order_release);
+  warn_aloud("rank " + std::to_string(rank) + " on cuda:" + std::to_string(members_[rank].device) +
+             " died in its collective; the communicator ends for all ranks");
+  fail(ncclRemoteError);
+}
+
 void Clique::fail_for_time(bool initialising) {
-  const std::string seconds = std::to_string(static_cast<int>(time_limit_s() * 1000)) + " ms";
+  const std::string limit = std::to_string(static_cast<int>(time_limit_s() * 1000)) + " ms";
   warn_aloud(
       (initialising ? "not all ranks joined the communicator within " : "not all ranks made their call within ") +
-      seconds + " (FANOUT_SIM_NCCL_TIMEOUT); real GPUs would wait for ever:\n" + calls_of_all_ranks() +
+      limit + " (FANOUT_SIM_NCCL_TIMEOUT), missing are " + missing_ranks() + "; real GPUs would wait for ever:\n" +
+      calls_of_all_ranks() +
       "A thread that drives several ranks must put their calls between ncclGroupStart and ncclGroupEnd.");
   fail(ncclInternalError);
+}
+
+std::string Clique::missing_ranks() const {
+  std::string text;
+  for (int rank = 0; rank < size_; ++rank) {
+    const Member& member = members_[rank];
+    const bool has_called = !member.collectives.empty() || !member.transfers.empty();
+    if (is_ready() ? has_called : member.presence != Presence::expected) continue;
+    text += (text.empty() ? "rank " : ", rank ") + std::to_string(rank);
+    if (member.device >= 0) text += " on cuda:" + std::to_string(member.device);
+  }
+  return text.empty() ? "counterparts of the calls" : text;
 }
 
 std::string Clique::calls_of_all_ranks() const {
@@ -140,7 +186,7 @@ std::string Clique::calls_of_all_ranks() const {
       text += " has not joined\n";
       continue;
     }
-    text += " on device " + std::to_string(member.device) + ": ";
+    text += " on cuda:" + std::to_string(member.device) + ": ";
     if (member.presence == Presence::finalized) text += "finalized, ";
     if (member.presence == Presence::destroyed) text += "destroyed its communicator, ";
     if (member.presence == Presence::aborted) text += "aborted its communicator, ";

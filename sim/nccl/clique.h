@@ -10,6 +10,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "sim/nccl/execute.h"
@@ -36,6 +37,12 @@ class Clique {
   int size() const { return size_; }
   /// ncclSuccess, or what ended the communicator.
   ncclResult_t failure() const { return failure_.load(std::memory_order_acquire); }
+  /// The same as `rank` sees it: what killed a rank reaches the others as ncclRemoteError.
+  ncclResult_t failure(int rank) const {
+    const ncclResult_t shared = failure();
+    return shared != ncclSuccess && rank == dead_rank_.load(std::memory_order_acquire) ? ncclUnhandledCudaError
+                                                                                       : shared;
+  }
   bool is_ready() const { return ready_.load(std::memory_order_acquire); }
 
   /// A rank arrives; the last one settles whether the communicator forms.
@@ -44,6 +51,11 @@ class Clique {
   ncclResult_t wait_until_ready();
   /// The same without waiting: ncclInProgress.
   ncclResult_t poll_ready();
+
+  /// Marks the rank as used by this thread, from its call to the end of its group. False, and said on stderr with both
+  /// places, where another thread is using it: that ends the communicator.
+  bool take(int rank, const Operation& operation);
+  void release(int rank);
 
   /// Takes those calls of a group that are this communicator's, and runs what all ranks concerned have called.
   void submit(std::span<const Issue> issues);
@@ -67,6 +79,8 @@ class Clique {
     std::atomic<std::uint64_t> appended{0};
     std::atomic<std::uint64_t> completed{0};
     Clock::time_point waiting_since;
+    std::thread::id user;  // in the middle of a call or a group
+    SourceLine used_at;
     bool is_done() const { return completed.load(std::memory_order_acquire) == appended.load(); }
     bool is_gone() const { return presence > Presence::joined; }
   };
@@ -82,7 +96,9 @@ class Clique {
   bool run_transfer(int source, std::size_t index, int target);
   void complete(int rank);
   void fail(ncclResult_t result);
+  void die(int rank);
   void fail_for_time(bool initialising);
+  std::string missing_ranks() const;
   std::string calls_of_all_ranks() const;
 
   const int size_;
@@ -94,6 +110,7 @@ class Clique {
   Clock::time_point made_at_ = Clock::now();
   std::atomic<bool> ready_{false};
   std::atomic<ncclResult_t> failure_{ncclSuccess};
+  std::atomic<int> dead_rank_{-1};
 };
 
 }  // namespace sim::nccl

@@ -23,7 +23,7 @@ ncclResult_t check_state(ncclComm_t comm, const Operation& operation) {
     return ncclInvalidUsage;
   }
   if (comm->clique->failure() != ncclSuccess) [[unlikely]]
-    return comm->clique->failure();
+    return comm->clique->failure(comm->rank);
   if (!comm->is_blocking && comm->clique->poll(comm->rank) == ncclInProgress) {
     return refuse(operation, "Attempt to use communicator before the previous operation returned ncclSuccess");
   }
@@ -56,8 +56,9 @@ ncclResult_t call(ncclComm_t comm, const Operation& operation) {
   if (const ncclResult_t error = check_state(comm, operation); error != ncclSuccess) return note(error);
   const int ranks = comm->clique->size();
   if (const ncclResult_t error = check_arguments(operation, ranks); error != ncclSuccess) return note(error);
+  if (!is_transfer(operation.kind) && operation.count == 0) return ncclSuccess;
+  if (!comm->clique->take(comm->rank, operation)) return note(ncclInvalidUsage);
   if (is_transfer(operation.kind)) return note(enqueue(comm, operation));
-  if (operation.count == 0) return ncclSuccess;
   return note(ranks == 1 ? issue_now(comm, operation) : enqueue(comm, operation));
 }
 

@@ -9,6 +9,7 @@
 
 #include "sim/nccl/reduce.h"
 #include "sim/nccl/report.h"
+#include "sim/runtime/faults.h"
 #include "sim/runtime/reach.h"
 #include "sim/runtime/streams.h"
 #include "sim/submit.h"
@@ -188,6 +189,41 @@ void reduce_and_scatter(const Buffers& buffers, std::size_t ranks, const Operati
   }
 }
 
+/// What the link between two ranks does to what the second receives from the first.
+struct LinkUse {
+  std::size_t target;
+  faults::Transfer transfer;
+};
+
+/// Every link that a collective needs, once; none where no fault was requested.
+std::vector<LinkUse> links_of(std::span<const Part> parts) {
+  std::vector<LinkUse> links;
+  if (!faults::any()) return links;
+  const Operation& call = parts[0].operation;
+  const auto use = [&](std::size_t source, std::size_t target) {
+    links.push_back({target, faults::transfer(parts[source].device, parts[target].device)});
+  };
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    for (std::size_t other = 0; other < rank; ++other) {
+      const std::size_t root = static_cast<std::size_t>(call.root);
+      if (!has_root(call.kind)) {
+        use(other, rank);
+      } else if (rank == root || other == root) {
+        const std::size_t leaf = rank == root ? other : rank;
+        call.kind == Kind::broadcast ? use(root, leaf) : use(leaf, root);
+      }
+    }
+  }
+  return links;
+}
+
+/// ncclSystemError, and said on stderr, where one of them is down.
+ncclResult_t check_links(const char* call, const std::vector<LinkUse>& links) {
+  if (std::ranges::none_of(links, [](const LinkUse& link) { return link.transfer.is_down; })) return ncclSuccess;
+  warn_aloud(std::string(call) + ": a link that it needs is down; nothing was moved");
+  return ncclSystemError;
+}
+
 void move_data(const Operation& call, const Buffers& buffers, std::size_t ranks) {
   const std::size_t bytes = call.count * size_bytes(call.type);
   const std::span<const void* const> send(buffers.send.data(), ranks);
@@ -225,9 +261,14 @@ ncclResult_t execute_collective(std::span<const Part> parts) {
     if (!streams.add(parts[rank], static_cast<int>(rank), accesses)) return ncclUnhandledCudaError;
   }
   const Operation& call = parts[0].operation;
-  return streams.run(name_of(call.kind), [call, buffers, ranks] { move_data(call, buffers, ranks); })
-             ? ncclSuccess
-             : ncclUnhandledCudaError;
+  const std::vector<LinkUse> links = links_of(parts);
+  if (const ncclResult_t error = check_links(name_of(call.kind), links); error != ncclSuccess) return error;
+  const auto work = [call, buffers, ranks, links] {
+    move_data(call, buffers, ranks);
+    const std::size_t bytes = call.count * size_bytes(call.type);
+    for (const LinkUse& link : links) link.transfer.finish(buffers.receive[link.target], bytes);
+  };
+  return streams.run(name_of(call.kind), work) ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 ncclResult_t execute_transfer(const Part& source, const Part& target) {
@@ -244,9 +285,12 @@ ncclResult_t execute_transfer(const Part& source, const Part& target) {
   if (!streams.add(source, target.operation.root, reads) || !streams.add(target, source.operation.root, writes)) {
     return ncclUnhandledCudaError;
   }
+  const faults::Transfer link = faults::transfer(source.device, target.device);
+  if (const ncclResult_t error = check_links("Send", {{0, link}}); error != ncclSuccess) return error;
   return streams.run("Send",
-                     [from, to, bytes] {
+                     [from, to, bytes, link] {
                        copy_to_all(from, {&to, 1}, bytes);
+                       link.finish(to, bytes);
                      })
              ? ncclSuccess
              : ncclUnhandledCudaError;

@@ -24,6 +24,10 @@ Issue make_issue(ncclComm_t comm, const Operation& operation) {
   return {comm->clique, comm->rank, comm->is_blocking, operation};
 }
 
+void release(std::span<const Issue> issues) {
+  for (const Issue& one : issues) one.clique->release(one.rank);
+}
+
 /// Every call is known to its communicator before any is waited for, so a group cannot wait for itself.
 ncclResult_t issue(std::span<const Issue> issues) {
   for (std::size_t i = 0; i < issues.size(); ++i) {
@@ -36,6 +40,7 @@ ncclResult_t issue(std::span<const Issue> issues) {
     const ncclResult_t answer = one.is_blocking ? one.clique->wait(one.rank) : one.clique->poll(one.rank);
     if (answer != ncclSuccess && (result == ncclSuccess || result == ncclInProgress)) result = answer;
   }
+  release(issues);
   return result;
 }
 
@@ -53,6 +58,7 @@ ncclResult_t run(std::span<const Issue> issues, std::span<const Arrival> arrival
   if (arrivals.empty()) return issue(issues);
   warn_aloud("a group holds both communicator creation and communication; NCCL does not allow to mix them");
   for (const Arrival& arrival : arrivals) discard(arrival);
+  release(issues);
   return ncclInvalidUsage;
 }
 
@@ -99,6 +105,7 @@ ncclResult_t ncclGroupEnd() {
     result = sim::nccl::run(group.issues, group.arrivals);
   } else {
     for (const sim::nccl::Arrival& arrival : group.arrivals) discard(arrival);
+    sim::nccl::release(group.issues);
   }
   group.error = ncclSuccess;
   group.issues.clear();

@@ -5,6 +5,7 @@
 
 #include "sim/nccl/clique.h"
 #include "sim/nccl/report.h"
+#include "sim/runtime/faults.h"
 
 namespace sim::nccl {
 
@@ -24,6 +25,13 @@ void Clique::submit(std::span<const Issue> issues) {
 
 void Clique::append(int rank, const Operation& operation) {
   Member& member = members_[rank];
+  if (!is_transfer(operation.kind)) {
+    if (faults::strikes(faults::Kind::die, member.device)) return die(rank);
+    if (faults::strikes(faults::Kind::stall, member.device)) {
+      member.appended.fetch_add(1, std::memory_order_relaxed);  // and never arrives
+      return;
+    }
+  }
   (is_transfer(operation.kind) ? member.transfers : member.collectives).push_back(operation);
   member.appended.fetch_add(1, std::memory_order_relaxed);
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "sim/nccl/report.h"
+#include "sim/runtime/report.h"
 
 namespace sim::nccl {
 
@@ -37,7 +38,8 @@ std::string describe(const Operation& operation) {
   if (kind == Kind::receive) text += " from rank " + std::to_string(operation.root);
   std::array<char, 40> stream;
   std::snprintf(stream.data(), stream.size(), ", stream %p", static_cast<void*>(operation.stream));
-  return text + stream.data();
+  text += stream.data();
+  return operation.place.line == 0 ? text : text + ", called at " + place_text(operation.place);
 }
 
 bool agree(const Operation& a, const Operation& b) {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "nccl.h"
+#include "sim/call_place.h"
 
 namespace sim::nccl {
 
@@ -21,6 +22,7 @@ struct Operation {
   void* receive;
   std::size_t count;  // as the caller gave it: per rank for all_gather and reduce_scatter
   cudaStream_t stream;
+  SourceLine place = call_place;  // where the program made the call
 };
 
 const char* name_of(Kind kind);
@@ -28,7 +30,7 @@ bool is_transfer(Kind kind);
 bool has_root(Kind kind);
 bool has_reduction(Kind kind);
 
-/// "Reduce of 5 float32, sum, root 0, stream 0x55…"
+/// "Reduce of 5 float32, sum, root 0, stream 0x55…, called at train.cpp:40"
 std::string describe(const Operation& operation);
 
 /// What all ranks must agree on.

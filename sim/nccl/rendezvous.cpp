@@ -7,6 +7,7 @@
 
 #include "sim/nccl/report.h"
 #include "sim/runtime/handle_table.h"
+#include "sim/runtime/report.h"
 
 namespace sim::nccl {
 namespace {
@@ -28,6 +29,22 @@ Rendezvous& rendezvous() {
   return instance;
 }
 
+/// Where the communicators that are no more were ended.
+struct Endings {
+  std::mutex mutex;
+  std::map<ncclComm_t, SourceLine> places;
+};
+
+Endings& endings() {
+  static auto& instance = *new Endings;
+  return instance;
+}
+
+std::string place_of_end(ncclComm_t comm) {
+  const std::lock_guard lock(endings().mutex);
+  return place_text(endings().places[comm]);
+}
+
 void take_back(const Arrival& arrival) {
   end_comm(arrival.comm);
   *arrival.place = nullptr;
@@ -45,7 +62,10 @@ ncclComm_t make_comm(int rank, int device, bool is_blocking) {
 }
 
 void end_comm(ncclComm_t comm) {
-  if (comms().destroy(comm)) comm->clique.reset();
+  if (!comms().destroy(comm)) return;
+  comm->clique.reset();
+  const std::lock_guard lock(endings().mutex);
+  endings().places[comm] = call_place;
 }
 
 bool is_comm(ncclComm_t comm, const char* call) {
@@ -53,9 +73,11 @@ bool is_comm(ncclComm_t comm, const char* call) {
     const HandleState state = comms().state(comm);
     if (state == HandleState::live) [[likely]]
       return true;
-    warn_aloud(std::string(call) + (state == HandleState::destroyed
-                                        ? " : the communicator was destroyed or aborted before"
-                                        : " : comm argument is no communicator"));
+    warn_aloud(std::string(call) +
+               (state == HandleState::destroyed
+                    ? " at " + place_text(call_place) + " : the communicator was destroyed or aborted before, at " +
+                          place_of_end(comm)
+                    : " : comm argument is no communicator"));
     return false;
   }
   warn(std::string(call) + " : comm argument is NULL");

@@ -95,6 +95,8 @@ cudaError_t copy(const char* call, const Side& target, const Side& source, const
     if (const cudaError_t error = find_operands(target, source, extent, &to, &from)) return error;
     if (const cudaError_t error = check_kind(call, stream, kind, to, from)) return error;
     stop_if_overlapping(call, target, source, extent, stream);
+    if (faults::strikes(faults::Kind::copy, stream.device)) return cudaErrorUnknown;
+    if (faults::breaks(stream.device)) return cudaSuccess;
     if (is_late()) [[unlikely]] {
       copy_late(stream, target, source, extent, to, from, synchronous);
       return cudaSuccess;
@@ -122,10 +124,17 @@ cudaError_t copy_peer(const char* call, void* target, int target_device, const v
     stop_if_not_owner(call, "target", to, target_device, stream);
     stop_if_not_owner(call, "source", from, source_device, stream);
     stop_if_overlapping(call, to_side, from_side, extent, stream);
+    if (faults::strikes(faults::Kind::copy, stream.device)) return cudaErrorUnknown;
+    const faults::Transfer link = faults::transfer(target_device, source_device);
+    if (link.is_down) return cudaErrorPeerAccessUnsupported;
+    if (faults::breaks(stream.device)) return cudaSuccess;
     if (is_late() && serialised) {  // with everything on the current device and on both owners
       for (const int device : {this_thread.device, target_device, source_device}) late::run_device(device_at(device));
     }
-    run_in_order(stream, [=] { copy_rows(to_side, from_side, extent); });
+    run_in_order(stream, [=] {
+      copy_rows(to_side, from_side, extent);
+      link.finish(target, bytes);
+    });
     if (is_late() && serialised) late::run_stream(stream);
     return cudaSuccess;
   });

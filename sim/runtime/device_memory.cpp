@@ -88,6 +88,7 @@ cudaError_t allocate(void** pointer, std::size_t bytes, Device& device, BlockPoo
 
 // Memory that is usable from here in the stream on.
 cudaError_t allocate_in(Stream& stream, void** pointer, std::size_t bytes, const Pool& pool) {
+  if (faults::strikes(faults::Kind::alloc, pool.device)) return cudaErrorMemoryAllocation;
   if (is_late()) {
     if (void* const block = reuse_waiting(stream, pool.blocks, bytes)) {
       if (machine->settings.poison) late::enqueue(stream, [block, bytes] { fill_with_nan(block, bytes); });
@@ -107,6 +108,7 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
       *pointer = nullptr;
       return cudaSuccess;
     }
+    if (faults::strikes(faults::Kind::alloc, device.index)) return cudaErrorMemoryAllocation;
     return allocate(pointer, bytes, device, device.mallocs);
   });
 }

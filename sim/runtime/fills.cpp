@@ -17,6 +17,8 @@ cudaError_t fill(const char* call, void* target, std::size_t pitch, int value, c
     Operand operand;
     if (const cudaError_t error = find_operand(target, extent.reach(pitch), &operand)) return error;
     if (operand.place == Operand::kPageable && !is_registered(target)) return cudaErrorInvalidValue;
+    if (faults::strikes(faults::Kind::copy, stream.device)) return cudaErrorUnknown;
+    if (faults::breaks(stream.device)) return cudaSuccess;
     const bool on_host = !operand.on_device();
     const late::HostRange host = on_host ? late::HostRange{target, extent.reach(pitch)} : late::HostRange{};
     const auto write = [target, pitch, value, extent] {

@@ -48,6 +48,7 @@ cudaError_t allocate(void** pointer, std::size_t bytes, unsigned flags) {
     if (!pointer || (flags & ~kKnown)) return cudaErrorInvalidValue;
     void* block = nullptr;
     if (bytes > 0) {
+      if (faults::strikes(faults::Kind::alloc, faults::kHost)) return cudaErrorMemoryAllocation;
       block = machine->pinned->allocate(bytes, static_cast<std::uint8_t>(device.index));
       if (!block) return cudaErrorMemoryAllocation;
     }

@@ -47,6 +47,7 @@ cudaError_t start() {
       std::make_unique<BlockPool>(*made->pinned_arena, Unused::given_back, kArenaBytes, made->settings.poison);
   arenas_base = reinterpret_cast<std::uintptr_t>(base);
   arena_count = count + 1;
+  if (!made->settings.faults.empty()) faults::replace(made->settings.faults);
   machine_ready.store(true, std::memory_order_release);
   return cudaSuccess;
 }

@@ -8,7 +8,7 @@
 namespace sim {
 
 bool peer_capable(int device, int peer) {
-  if (device == peer || !machine->settings.peer_access) return false;
+  if (device == peer || !machine->settings.peer_access || faults::is_down(device, peer)) return false;
   const std::pair pair{device_at(device).machine_index, device_at(peer).machine_index};
   return std::ranges::none_of(machine->settings.pairs_without, [&](const std::pair<int, int>& without) {
     return without == pair || std::pair{without.second, without.first} == pair;

@@ -20,6 +20,10 @@ void print(const char* prefix, const char* format, va_list arguments) {
 }
 }  // namespace
 
+std::string place_text(const SourceLine& place) {
+  return place.line == 0 ? "an unknown place" : std::string(place.file) + ":" + std::to_string(place.line);
+}
+
 void report(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);

@@ -135,6 +135,15 @@ bool read_pairs(Settings* settings) {
   }
 }
 
+bool read_faults(std::vector<faults::Fault>* requested) {
+  const char* text = std::getenv("FANOUT_SIM_FAULTS");
+  if (!text) return true;
+  auto parsed = faults::parse(text);
+  if (!parsed) return refuse("FANOUT_SIM_FAULTS", text, faults::kAllowed);
+  *requested = std::move(*parsed);
+  return true;
+}
+
 }  // namespace
 
 std::optional<Settings> read_settings(std::uint64_t max_memory_bytes) {
@@ -146,6 +155,7 @@ std::optional<Settings> read_settings(std::uint64_t max_memory_bytes) {
   good &= read_mode(&settings.late);
   good &= read_seed(&settings.seed);
   good &= read_pairs(&settings);
+  good &= read_faults(&settings.faults);
   good &= lanes_are_known();
   good &= timeout_is_known();
   if (!good) return std::nullopt;

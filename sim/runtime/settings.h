@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "sim/runtime/faults.h"
+
 namespace sim {
 
 inline constexpr int kMaxDevices = 16;
@@ -19,10 +21,11 @@ struct Settings {
   bool poison = false;                                   // FANOUT_SIM_POISON: NaN on every malloc and free
   bool peer_access = true;                               // FANOUT_SIM_NO_PEER=all
   std::vector<std::pair<int, int>> pairs_without;        // FANOUT_SIM_NO_PEER=0-1,2-3: these pairs have no peer access
-  bool late = false;             // FANOUT_SIM_MODE=late: operations run as late as the API allows
-  std::uint64_t seed = 0;        // FANOUT_SIM_SEED: which stream goes on first in late mode
-  bool launch_blocking = false;  // CUDA_LAUNCH_BLOCKING: errors show at the launch itself
-  std::vector<int> visible;      // machine indices in the order of CUDA_VISIBLE_DEVICES
+  bool late = false;                  // FANOUT_SIM_MODE=late: operations run as late as the API allows
+  std::uint64_t seed = 0;             // FANOUT_SIM_SEED: which stream goes on first in late mode
+  std::vector<faults::Fault> faults;  // FANOUT_SIM_FAULTS=alloc@1:3,down@0-1: what fails, and when
+  bool launch_blocking = false;       // CUDA_LAUNCH_BLOCKING: errors show at the launch itself
+  std::vector<int> visible;           // machine indices in the order of CUDA_VISIBLE_DEVICES
 
   std::uint64_t memory_of(int machine_index) const {
     return memory_bytes.size() == 1 ? memory_bytes[0] : memory_bytes[static_cast<std::size_t>(machine_index)];

@@ -34,6 +34,7 @@ cudaError_t run(Stream& stream, const char* name, const Access* accesses, int co
   if (!all_reachable(stream, name, accesses, count)) [[unlikely]] {
     return machine->settings.launch_blocking ? cudaErrorIllegalAddress : cudaSuccess;
   }
+  if (faults::breaks(stream.device)) return cudaSuccess;
   if (is_late()) [[unlikely]] {
     late::enqueue(stream, owned(work));
     return cudaSuccess;
@@ -49,6 +50,7 @@ cudaError_t submit_launch(const cudaLaunchConfig_t& config, const char* kernel_n
   return with_stream(config.stream, kernel_name, [&](Stream& stream) -> cudaError_t {
     if (!shape_is_legal(config)) return cudaErrorInvalidConfiguration;
     if (stream.device != this_thread.device) return cudaErrorInvalidResourceHandle;
+    if (faults::strikes(faults::Kind::launch, stream.device)) return cudaErrorLaunchOutOfResources;
     return run(stream, kernel_name, accesses, count, work);
   });
 }

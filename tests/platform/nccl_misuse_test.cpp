@@ -45,8 +45,8 @@ TEST_CASE("ranks that disagree on count, type, operation, root or call get a rep
   const auto check = [&](auto&& call, const std::string& first, const std::string& second) {
     Ranks ranks(2);
     CHECK(ranks.in_a_group([&](int r) { call(r, ranks.comm(r), ranks.stream(r)); }) == ncclInvalidUsage);
-    CHECK(mentions(last_error(), "rank 0 on device 0: " + first));
-    CHECK(mentions(last_error(), "rank 1 on device 1: " + second));
+    CHECK(mentions(last_error(), "rank 0 on cuda:0: " + first));
+    CHECK(mentions(last_error(), "rank 1 on cuda:1: " + second));
     ncclResult_t state = ncclSuccess;
     CHECK(ncclCommGetAsyncError(ranks.comm(1), &state) == ncclSuccess);
     CHECK(state == ncclInvalidUsage);
@@ -77,8 +77,8 @@ TEST_CASE("one thread that drives two ranks without a group is told so instead o
   Ranks ranks(2);
   const DeviceArray<float> x({1, 2}, 0);
   CHECK(ncclAllReduce(x.data(), x.data(), 2, ncclFloat, ncclSum, ranks.comm(0), ranks.stream(0)) == ncclInternalError);
-  CHECK(mentions(last_error(), "rank 0 on device 0: AllReduce of 2 float32, sum"));
-  CHECK(mentions(last_error(), "rank 1 on device 1: no call"));
+  CHECK(mentions(last_error(), "rank 0 on cuda:0: AllReduce of 2 float32, sum"));
+  CHECK(mentions(last_error(), "rank 1 on cuda:1: no call"));
   CHECK(mentions(last_error(), "ncclGroupStart"));
   CHECK(ncclAllReduce(x.data(), x.data(), 2, ncclFloat, ncclSum, ranks.comm(1), ranks.stream(1)) == ncclInternalError);
   ranks.abort();
@@ -146,7 +146,7 @@ TEST_CASE("a call that needs a rank which was destroyed fails at once") {
   const DeviceArray<float> x({1}, 1);
   REQUIRE(ncclCommDestroy(comms[0]) == ncclSuccess);
   CHECK(ncclAllReduce(x.data(), x.data(), 1, ncclFloat, ncclSum, comms[1], nullptr) == ncclInvalidUsage);
-  CHECK(mentions(last_error(), "rank 0 on device 0: destroyed its communicator"));
+  CHECK(mentions(last_error(), "rank 0 on cuda:0: destroyed its communicator"));
   CHECK(ncclCommAbort(comms[1]) == ncclSuccess);
 }
 

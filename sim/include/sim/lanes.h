@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sim/call_place.h"
 #include "sim/host_api.h"
 
 namespace sim {
@@ -22,15 +23,6 @@ struct Grid {
   uint3 block_index{};                                        // of the block that runs now
   void (*run_thread)(void* body, unsigned thread) = nullptr;  // runs the kernel as that thread of the block
   void* body = nullptr;
-};
-
-/// A line of source; as a default argument, the caller's.
-struct SourceLine {
-  const char* file = "";
-  int line = 0;
-  static constexpr SourceLine here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-    return {file, line};
-  }
 };
 
 /// Where a thread waits, for the report when nobody can go on.

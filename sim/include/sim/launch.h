@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "sim/call_place.h"
 #include "sim/lanes.h"
 #include "sim/submit.h"
 #include "sim/threads.h"
@@ -47,13 +48,14 @@ template <class... Parameters, class Call, class... Arguments>
 }  // namespace sim
 
 // A kernel whose name has a comma needs parentheses: cudaLaunchKernelEx(&config, (kernel<float, 4>), ...).
-#define cudaLaunchKernelEx(config, kernel, ...)                                                        \
-  sim::launch_kernel((config),                                                                         \
-                     [](const char* fanout_sim_function) {                                             \
-                       static const char* const name = sim::kernel_name(#kernel, fanout_sim_function); \
-                       return name;                                                                    \
-                     }(__PRETTY_FUNCTION__),                                                           \
-                     (kernel),                                                                         \
-                     [=](auto... fanout_sim_arguments) __attribute__((always_inline)) {                \
-                       (kernel)(fanout_sim_arguments...);                                              \
-                     } __VA_OPT__(, ) __VA_ARGS__)
+#define cudaLaunchKernelEx(config, kernel, ...)                                                         \
+  (sim::called_at(__FILE__, __LINE__),                                                                  \
+   sim::launch_kernel((config),                                                                         \
+                      [](const char* fanout_sim_function) {                                             \
+                        static const char* const name = sim::kernel_name(#kernel, fanout_sim_function); \
+                        return name;                                                                    \
+                      }(__PRETTY_FUNCTION__),                                                           \
+                      (kernel),                                                                         \
+                      [=](auto... fanout_sim_arguments) __attribute__((always_inline)) {                \
+                        (kernel)(fanout_sim_arguments...);                                              \
+                      } __VA_OPT__(, ) __VA_ARGS__))

@@ -41,7 +41,14 @@ TEST_CASE("a malformed FANOUT_SIM variable is reported with its value and what i
                                                                        {"FANOUT_SIM_LANES", "wide"},
                                                                        {"FANOUT_SIM_NCCL_TIMEOUT", "soon"},
                                                                        {"FANOUT_SIM_NCCL_TIMEOUT", "0"},
-                                                                       {"FANOUT_SIM_NO_PEER", "0:1"}}));
+                                                                       {"FANOUT_SIM_NO_PEER", "0:1"},
+                                                                       {"FANOUT_SIM_FAULTS", "alloc"},
+                                                                       {"FANOUT_SIM_FAULTS", "alloc@16"},
+                                                                       {"FANOUT_SIM_FAULTS", "alloc@1:0"},
+                                                                       {"FANOUT_SIM_FAULTS", "down@1"},
+                                                                       {"FANOUT_SIM_FAULTS", "down@1-1"},
+                                                                       {"FANOUT_SIM_FAULTS", "launch@host"},
+                                                                       {"FANOUT_SIM_FAULTS", "copy@0,"}}));
   const ChildResult child = run_in_child("child: the first call is 3", {{name, value}});
   INFO(child.output);
   REQUIRE(child.exit_status == 0);
