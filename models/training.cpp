@@ -64,25 +64,37 @@ class Run {
     epoch_ = {.epoch = number};
     const std::vector<std::int64_t> order = shuffled_indices(batches_.rows(), options_.seed, number);
     train(trainee_.module);
-    for (std::int64_t index = 0; index < batches_.count(); ++index) train_batch(batches_.batch(index, order));
-    report_pending();
+    for (std::int64_t index = 0; index < batches_.count(); ++index) {
+      naming_failures([this] { return here(); }, [&] { train_batch(batches_.batch(index, order)); });
+    }
+    naming_failures([this] { return here(); }, [this] { report_pending(); });
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     const auto rows = static_cast<double>(batches_.rows());
     epoch_.train_loss /= rows;
     epoch_.train_accuracy /= rows;
     epoch_.samples_per_second = rows / took.count();
-    epoch_.test_accuracy = accuracy(data_.test, data_.features, trainee_, options_.batch_size);
+    epoch_.test_accuracy =
+        naming_failures([number] { return fmt::format("evaluation after epoch {}: ", number); },
+                        [&] { return accuracy(data_.test, data_.features, trainee_, options_.batch_size); });
     if (reports_.on_epoch) reports_.on_epoch(epoch_);
   }
 
  private:
+  // Where the loop is, to stand before the text of a failure.
+  std::string here() const { return fmt::format("step {} (epoch {}), {}: ", steps_, epoch_.epoch, stage_); }
+
   void train_batch(const Batch& batch) {
+    stage_ = "zeroing gradients";
     trainee_.optimizer.zero_grad();
+    stage_ = "forward";
     const Tensor labels = copied_to(batch.labels, trainee_.device);
     const Tensor logits = trainee_.forward(batch.images);
     const Tensor loss = cross_entropy(logits, labels);
+    stage_ = "backward";
     loss.backward();
+    stage_ = "optimizer";
     trainee_.optimizer.step();
+    stage_ = "reading the loss";
     StepResult& result = results_[steps_ % 2];
     result.fetch(loss, count_correct(logits, labels));
     report_pending();
@@ -117,6 +129,7 @@ class Run {
   Batches batches_;
   StepResult results_[2];
   std::optional<Pending> pending_;
+  const char* stage_ = "forward";
   EpochReport epoch_;
   std::int64_t steps_ = 0;
 };

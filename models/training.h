@@ -44,7 +44,8 @@ struct TrainingReports {
 };
 
 /// Trains with cross-entropy. Rows are shuffled for each epoch from the seed; the last batch is kept, however small.
-/// Throws fanout::Error naming step and epoch when the loss is no longer finite.
+/// Throws fanout::Error naming step and epoch when the loss is no longer finite. A CudaError, CublasError or NcclError
+/// names step, epoch and stage (forward, backward, ...) before its own text.
 void run_training(const Dataset& data, const Trainee& trainee, const TrainingOptions& options,
                   const TrainingReports& reports);
 

@@ -7,6 +7,8 @@
 #include <variant>
 
 #include "models/datasets/dataset.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/device/context.h"
 #include "runtime/device/error.h"
 #include "tools/devices.h"
 #include "tools/options.h"
@@ -15,6 +17,14 @@
 namespace {
 
 namespace tools = fanout::tools;
+
+// Whatever happened: what is still held afterwards was leaked.
+struct ReleaseAtEnd {
+  ~ReleaseAtEnd() {
+    fanout::Communicator::release_all();
+    fanout::release_devices();
+  }
+};
 
 struct Run {
   void operator()(const tools::TrainOptions& options) const { tools::train(options); }
@@ -37,6 +47,7 @@ int report(const char* text, int status) {
 
 // Exit status: 0 fine, 1 it failed, 2 the call was wrong.
 int main(int argc, char** argv) {
+  const ReleaseAtEnd release;
   try {
     std::visit(Run{}, tools::parse_command_line(argc, argv));
     return 0;

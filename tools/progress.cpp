@@ -70,6 +70,11 @@ void Reporter::step(const models::StepReport& report) {
   draw(report);
 }
 
+void Reporter::failed(const std::string& error) {
+  clear_line();
+  if (json_.started()) json_.write(nlohmann::ordered_json{{"error", error}}.dump());
+}
+
 void Reporter::draw(const models::StepReport& report) {
   constexpr int kWidth = 24;
   const std::int64_t in_epoch = report.step % steps_per_epoch_ + 1;

@@ -26,6 +26,8 @@ class JsonLines {
   JsonLines& operator=(const JsonLines&) = delete;
 
   bool wanted() const { return !path_.empty(); }
+  /// True once a line was written.
+  bool started() const { return file_ != nullptr; }
   bool to_standard_output() const { return path_ == "-"; }
   /// Throws now if the file could not be written at the first line; makes no file.
   void require_writable() const;
@@ -43,6 +45,8 @@ class Reporter {
   void begin(std::int64_t epochs, std::int64_t steps_per_epoch);
   void step(const models::StepReport& report);
   void epoch(const models::EpochReport& report);
+  /// The run ends with this error: the last of the JSON lines, where there are any.
+  void failed(const std::string& error);
 
  private:
   void draw(const models::StepReport& report);

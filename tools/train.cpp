@@ -11,6 +11,7 @@
 #include "models/datasets/dataset.h"
 #include "models/mlp.h"
 #include "models/training.h"
+#include "runtime/comm/link_check.h"
 #include "runtime/nn/move.h"
 #include "runtime/ops/shape.h"
 #include "runtime/optim/adam.h"
@@ -74,9 +75,14 @@ void run(const models::Dataset& data, const models::Trainee& trainee, const Trai
   const std::int64_t steps_per_epoch =
       (static_cast<std::int64_t>(data.train.labels.size()) + options.batch_size - 1) / options.batch_size;
   reporter.begin(options.epochs, steps_per_epoch);
-  models::run_training(data, trainee, {options.epochs, options.batch_size, options.seed},
-                       {[&](const models::StepReport& step) { reporter.step(step); },
-                        [&](const models::EpochReport& epoch) { reporter.epoch(epoch); }});
+  try {
+    models::run_training(data, trainee, {options.epochs, options.batch_size, options.seed},
+                         {[&](const models::StepReport& step) { reporter.step(step); },
+                          [&](const models::EpochReport& epoch) { reporter.epoch(epoch); }});
+  } catch (const std::exception& error) {
+    reporter.failed(error.what());
+    throw;
+  }
 }
 
 }  // namespace
@@ -106,6 +112,7 @@ void train(const TrainOptions& options) {
   for (const Device device : devices) ids.push_back(device.index());
   DataParallelOptions parallel_options;
   if (options.output_device) parallel_options.output_device = Device(*options.output_device);
+  comm::check_links(devices);
   DataParallel parallel(model, ids, parallel_options);
   const Device output_device = parallel_options.output_device.value_or(devices[0]);
   Reporter reporter(options, data, devices);

@@ -7,9 +7,14 @@
 #include <cstdio>
 #include <map>
 #include <thread>
+#include <utility>
 
+#include "kernels/arithmetic.h"
 #include "runtime/device/context.h"
 #include "runtime/device/error.h"
+#include "runtime/device/links.h"
+#include "runtime/device/warning.h"
+#include "runtime/tensor/copy.h"
 
 namespace fanout {
 namespace {
@@ -30,11 +35,36 @@ ncclDataType_t nccl_type(DType dtype) {
   return ncclUint8;
 }
 
+struct Communicators {
+  std::mutex lock;
+  std::map<std::vector<Device>, std::unique_ptr<Communicator>> made;
+};
+
+// Not destroyed: NCCL must not be called once static destructors run.
+Communicators& all() {
+  static auto& communicators = *new Communicators;
+  return communicators;
+}
+
 }  // namespace
 
 Communicator::Communicator(std::vector<Device> devices)
-    : devices_(std::move(devices)), ranks_(devices_.size(), nullptr) {
+    : devices_(std::move(devices)), ranks_(devices_.size(), nullptr), by_copies_(!links_open(devices_)) {
   for (const Device device : devices_) (void)context(device);
+  if (by_copies_) return;
+  try {
+    connect();
+  } catch (...) {
+    disconnect();
+    throw;
+  }
+}
+
+Communicator::~Communicator() {
+  disconnect();
+}
+
+void Communicator::connect() {
   ncclUniqueId id;
   FANOUT_CHECK(ncclGetUniqueId(&id));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -52,23 +82,28 @@ Communicator::Communicator(std::vector<Device> devices)
   settle(ncclGroupEnd(), "ncclCommInitRankConfig");
 }
 
-Communicator::~Communicator() {
-  for (const ncclComm_t rank : ranks_) {
-    if (rank == nullptr) continue;
-    if (const ncclResult_t result = ncclCommAbort(rank); result != ncclSuccess) {
+void Communicator::disconnect() {
+  for (ncclComm_t& rank : ranks_) {
+    const ncclComm_t made = std::exchange(rank, nullptr);
+    if (made == nullptr) continue;
+    if (const ncclResult_t result = ncclCommAbort(made); result != ncclSuccess) {
       std::fprintf(stderr, "fanout: ncclCommAbort failed: %s\n", ncclGetErrorString(result));
     }
   }
 }
 
 Communicator& Communicator::of(const std::vector<Device>& devices) {
-  // Not destroyed: NCCL must not be called once static destructors run.
-  static auto& made = *new std::map<std::vector<Device>, std::unique_ptr<Communicator>>();
-  static std::mutex lock;
-  const std::lock_guard guard(lock);
-  std::unique_ptr<Communicator>& place = made[devices];
+  Communicators& communicators = all();
+  const std::lock_guard guard(communicators.lock);
+  std::unique_ptr<Communicator>& place = communicators.made[devices];
   if (!place) place = std::make_unique<Communicator>(devices);
   return *place;
+}
+
+void Communicator::release_all() {
+  Communicators& communicators = all();
+  const std::lock_guard guard(communicators.lock);
+  communicators.made.clear();
 }
 
 // Non-blocking communicators answer "in progress" until all ranks have agreed.
@@ -99,9 +134,42 @@ void Communicator::start_behind_compute() {
   }
 }
 
-void Communicator::broadcast(std::span<void* const> buffers, std::size_t bytes) {
+template <class Collective, class Copies>
+void Communicator::run(const Collective& collective, const Copies& copies) {
   const std::lock_guard lock(one_at_a_time_);
-  start_behind_compute();
+  by_copies_ = by_copies_ || !links_open(devices_);
+  if (!by_copies_) {
+    try {
+      start_behind_compute();
+      collective();
+      return;
+    } catch (const NcclError& error) {
+      if (error.code() != ncclSystemError) throw;
+      warn(fmt::format("NCCL is not used any more among {}, which exchange by copies from now on: {}", names(devices_),
+                       error.what()));
+      by_copies_ = true;
+      disconnect();
+    }
+  }
+  wait_for_collectives();  // copies run on the compute streams
+  copies();
+}
+
+void Communicator::broadcast(std::span<void* const> buffers, std::size_t bytes) {
+  run([&] { broadcast_by_nccl(buffers, bytes); },
+      [&] {
+        for (std::size_t rank = 1; rank < devices_.size(); ++rank) {
+          copy_bytes(buffers[rank], devices_[rank], buffers[0], devices_[0], bytes);
+        }
+      });
+}
+
+void Communicator::reduce(std::span<const void* const> buffers, void* result, std::int64_t elements, DType dtype) {
+  run([&] { reduce_by_nccl(buffers, result, elements, dtype); },
+      [&] { reduce_by_copies(buffers, result, elements, dtype); });
+}
+
+void Communicator::broadcast_by_nccl(std::span<void* const> buffers, std::size_t bytes) {
   FANOUT_CHECK(ncclGroupStart());
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const ncclResult_t result = ncclBroadcast(buffers[0], buffers[rank], bytes, ncclUint8, 0, ranks_[rank],
@@ -111,9 +179,8 @@ void Communicator::broadcast(std::span<void* const> buffers, std::size_t bytes) 
   settle(ncclGroupEnd(), "ncclBroadcast");
 }
 
-void Communicator::reduce(std::span<const void* const> buffers, void* result, std::int64_t elements, DType dtype) {
-  const std::lock_guard lock(one_at_a_time_);
-  start_behind_compute();
+void Communicator::reduce_by_nccl(std::span<const void* const> buffers, void* result, std::int64_t elements,
+                                  DType dtype) {
   FANOUT_CHECK(ncclGroupStart());
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const ncclResult_t code =
@@ -122,6 +189,22 @@ void Communicator::reduce(std::span<const void* const> buffers, void* result, st
     if (code != ncclSuccess && code != ncclInProgress) break;  // GroupEnd repeats it
   }
   settle(ncclGroupEnd(), "ncclReduce");
+}
+
+void Communicator::reduce_by_copies(std::span<const void* const> buffers, void* result, std::int64_t elements,
+                                    DType dtype) {
+  const Device root = devices_[0];
+  const Tensor term = empty({elements}, dtype, root);
+  if (result != buffers[0]) copy_bytes(result, root, buffers[0], root, term.bytes());
+  for (std::size_t rank = 1; rank < devices_.size(); ++rank) {
+    copy_bytes(term.raw_data(), root, buffers[rank], devices_[rank], term.bytes());
+    const DeviceGuard guard(root);
+    dispatch_any(dtype, [&]<class Tag>(Tag) {
+      using T = typename Tag::type;
+      FANOUT_CHECK(kernels::add(compute_stream(root).handle, static_cast<T*>(result), static_cast<const T*>(result),
+                                static_cast<const T*>(term.data<T>()), elements));
+    });
+  }
 }
 
 void Communicator::wait_for_collectives() {

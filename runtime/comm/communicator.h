@@ -18,6 +18,10 @@ namespace fanout {
 
 /// One NCCL communicator for each device of a list. Collectives run on the devices' communication streams, behind the
 /// work that their compute streams hold at the call; wait_for_collectives() puts later computation behind them.
+///
+/// Where a link between the devices is closed (close_link), or NCCL fails for the system's sake before it has moved
+/// anything (ncclSystemError from a collective, of which it warns), collectives are copies and sums in rank order on
+/// the compute streams, which give the same bits.
 class Communicator {
  public:
   /// Devices must be distinct. Throws NcclError when NCCL cannot connect them, and after 60 s without an answer.
@@ -26,8 +30,10 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  /// The communicator of this list, made at its first use and kept for the process.
+  /// The communicator of this list, made at its first use and kept until release_all().
   static Communicator& of(const std::vector<Device>& devices);
+  /// Destroys all that of() made; none may be used any more.
+  static void release_all();
 
   const std::vector<Device>& devices() const { return devices_; }
   int world_size() const { return static_cast<int>(devices_.size()); }
@@ -43,11 +49,19 @@ class Communicator {
   void wait_for_collectives();
 
  private:
+  void connect();
+  void disconnect();
   void start_behind_compute();
   void settle(ncclResult_t result, const char* call);
+  template <class Collective, class Copies>
+  void run(const Collective& collective, const Copies& copies);
+  void broadcast_by_nccl(std::span<void* const> buffers, std::size_t bytes);
+  void reduce_by_nccl(std::span<const void* const> buffers, void* result, std::int64_t elements, DType dtype);
+  void reduce_by_copies(std::span<const void* const> buffers, void* result, std::int64_t elements, DType dtype);
 
   std::vector<Device> devices_;
-  std::vector<ncclComm_t> ranks_;
+  std::vector<ncclComm_t> ranks_;  // null where NCCL is not used
+  bool by_copies_ = false;
   std::mutex one_at_a_time_;
 };
 

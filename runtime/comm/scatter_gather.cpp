@@ -9,6 +9,7 @@
 #include "runtime/comm/comm.h"
 #include "runtime/device/context.h"
 #include "runtime/device/error.h"
+#include "runtime/device/links.h"
 #include "runtime/tensor/copy.h"
 
 namespace fanout::comm {
@@ -81,8 +82,7 @@ Tensor copied_on(StreamView stream, const Tensor& source) {
   }
   Stream& from = context(packed.device()).compute();
   wait_for(stream, from);
-  FANOUT_CHECK(cudaMemcpyPeerAsync(target.raw_data(), stream.device.index(), packed.raw_data(), packed.device().index(),
-                                   packed.bytes(), stream.handle));
+  copy_between(target.raw_data(), stream.device, packed.raw_data(), packed.device(), packed.bytes(), stream);
   Event copied(stream.device);
   copied.record(stream);
   FANOUT_CHECK(cudaStreamWaitEvent(from.view().handle, copied.handle(), 0));  // the source may change afterwards

@@ -45,6 +45,22 @@ DeviceContext::DeviceContext(Device device) : compute_(device), communication_(d
   FANOUT_CHECK(cublasSetMathMode(blas_, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
 }
 
+DeviceContext::~DeviceContext() {
+  const Device device = compute_.view().device;
+  detail::report_unreleased(cudaSetDevice(device.index()), "cudaSetDevice");
+  detail::report_unreleased(cudaStreamSynchronize(communication_.view().handle), "cudaStreamSynchronize");
+  detail::report_unreleased(cudaStreamSynchronize(compute_.view().handle), "cudaStreamSynchronize");
+  (void)cublasDestroy(blas_);  // fails only with its device, which has been said
+  cudaMemPool_t pool = nullptr;
+  detail::report_unreleased(cudaDeviceGetDefaultMemPool(&pool, device.index()), "cudaDeviceGetDefaultMemPool");
+  if (pool != nullptr) detail::report_unreleased(cudaMemPoolTrimTo(pool, 0), "cudaMemPoolTrimTo");
+}
+
+void release_devices() {
+  const std::lock_guard lock(creation);
+  for (std::atomic<DeviceContext*>& place : contexts) delete place.exchange(nullptr, std::memory_order_acq_rel);
+}
+
 DeviceContext& context(Device device) {
   const auto index = static_cast<unsigned>(device.index());
   if (index < contexts.size()) {

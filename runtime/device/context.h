@@ -12,6 +12,7 @@ namespace fanout {
 class DeviceContext {
  public:
   explicit DeviceContext(Device device);
+  ~DeviceContext();
   DeviceContext(const DeviceContext&) = delete;
   DeviceContext& operator=(const DeviceContext&) = delete;
 
@@ -29,6 +30,11 @@ class DeviceContext {
 
 /// The context of `device`, made at the first call; from any thread. Throws as require_device.
 DeviceContext& context(Device device);
+
+/// Waits for all devices and releases what the runtime keeps for them: streams, handles, and the memory in their pools.
+/// Tensors on devices, communicators (Communicator::release_all) and everything else that uses them must be gone; a
+/// device that is used again gets a new context. Without it the driver does the same when the process ends.
+void release_devices();
 
 /// The compute stream of `device`.
 inline StreamView compute_stream(Device device) {

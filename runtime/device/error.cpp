@@ -3,11 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdio>
 #include <string_view>
 
 namespace fanout::detail {
 namespace {
+
+std::atomic<cudaError_t> last_thrown = cudaSuccess;
 
 std::string describe(std::string_view call, std::string_view reason, std::source_location place) {
   int device = -1;
@@ -20,6 +23,7 @@ std::string describe(std::string_view call, std::string_view reason, std::source
 
 void throw_cuda(cudaError_t code, const char* call, std::source_location place) {
   (void)cudaGetLastError();  // not left for the next check to find
+  last_thrown.store(code, std::memory_order_relaxed);
   throw CudaError(code,
                   describe(call, fmt::format("{} ({})", cudaGetErrorString(code), cudaGetErrorName(code)), place));
 }
@@ -30,15 +34,18 @@ void throw_cublas(cublasStatus_t code, const char* call, std::source_location pl
 }
 
 void throw_nccl(ncclResult_t code, const char* call, std::source_location place) {
-  const char* detail = ncclGetLastError(nullptr);
-  const bool more = detail != nullptr && *detail != '\0';
+  const char* text = ncclGetLastError(nullptr);
+  std::string_view detail = text != nullptr ? text : "";
+  detail = detail.substr(0, detail.find('\n'));  // NCCL itself has printed the rest
+  if (detail.ends_with(':')) detail.remove_suffix(1);
   throw NcclError(
-      code,
-      describe(call, fmt::format("{}{}{}", ncclGetErrorString(code), more ? ": " : "", more ? detail : ""), place));
+      code, describe(call, fmt::format("{}{}{}", ncclGetErrorString(code), detail.empty() ? "" : ": ", detail), place));
 }
 
 void report_unreleased(cudaError_t code, const char* call) noexcept {
   if (code == cudaSuccess || code == cudaErrorCudartUnloading) return;
+  (void)cudaGetLastError();
+  if (code == last_thrown.load(std::memory_order_relaxed)) return;
   std::fprintf(stderr, "fanout: %s failed while releasing: %s\n", call, cudaGetErrorString(code));
 }
 

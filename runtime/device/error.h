@@ -64,6 +64,20 @@ class NcclError : public Error {
   ncclResult_t code_;
 };
 
+/// Runs `work`; a CudaError, CublasError or NcclError of it is thrown on with the string `where()` before its text.
+template <class Where, class Work>
+auto naming_failures(const Where& where, const Work& work) {
+  try {
+    return work();
+  } catch (const CudaError& error) {
+    throw CudaError(error.code(), where() + error.what());
+  } catch (const CublasError& error) {
+    throw CublasError(error.code(), where() + error.what());
+  } catch (const NcclError& error) {
+    throw NcclError(error.code(), where() + error.what());
+  }
+}
+
 namespace detail {
 [[noreturn]] void throw_cuda(cudaError_t code, const char* call, std::source_location place);
 [[noreturn]] void throw_cublas(cublasStatus_t code, const char* call, std::source_location place);
@@ -82,7 +96,8 @@ inline void check(ncclResult_t code, const char* call, std::source_location plac
     throw_nccl(code, call, place);
 }
 
-/// For destructors: says on standard error what could not be released, and goes on.
+/// For destructors: says on standard error what could not be released, and goes on. Silent for a code that has been
+/// thrown before: a broken device repeats its error at every call.
 void report_unreleased(cudaError_t code, const char* call) noexcept;
 }  // namespace detail
 

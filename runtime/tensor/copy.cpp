@@ -7,6 +7,7 @@
 
 #include "kernels/copy.h"
 #include "runtime/device/context.h"
+#include "runtime/device/links.h"
 
 namespace fanout {
 namespace {
@@ -88,8 +89,7 @@ void copy_bytes(void* target, Device target_device, const void* source, Device s
     Stream& to = context(target_device).compute();
     Stream& from = context(source_device).compute();
     wait_for(to.view(), from);
-    FANOUT_CHECK(
-        cudaMemcpyPeerAsync(target, target_device.index(), source, source_device.index(), bytes, to.view().handle));
+    copy_between(target, target_device, source, source_device, bytes, to.view());
     wait_for(from.view(), to);  // the source may be overwritten or freed once its own stream goes on
   }
 }

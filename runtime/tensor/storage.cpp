@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/tensor/storage.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <new>
 
@@ -23,6 +25,27 @@ void* allocate_host(std::size_t bytes, HostMemory kind) {
   return pointer;
 }
 
+[[noreturn]] void throw_out_of_memory(Device device, std::size_t bytes) {
+  const DeviceGuard guard(device);
+  std::size_t free_bytes = 0, total_bytes = 0;
+  FANOUT_CHECK(cudaMemGetInfo(&free_bytes, &total_bytes));
+  throw CudaError(cudaErrorMemoryAllocation,
+                  fmt::format("{} bytes on {}: out of memory (cudaErrorMemoryAllocation; {} of {} bytes are free); a "
+                              "smaller batch or a smaller model needs less, and more devices share a batch",
+                              bytes, device.name(), free_bytes, total_bytes));
+}
+
+void* allocate_device(Device device, std::size_t bytes) {
+  void* pointer = nullptr;
+  const cudaError_t code = cudaMallocAsync(&pointer, bytes, compute_stream(device).handle);
+  if (code == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();  // not left for the next check to find
+    throw_out_of_memory(device, bytes);
+  }
+  detail::check(code, "cudaMallocAsync");
+  return pointer;
+}
+
 }  // namespace
 
 Intrusive<Storage> Storage::allocate(Device device, std::size_t bytes, HostMemory host_memory) {
@@ -30,7 +53,7 @@ Intrusive<Storage> Storage::allocate(Device device, std::size_t bytes, HostMemor
   if (bytes > 0 && device.is_host()) {
     pointer = allocate_host(bytes, host_memory);
   } else if (bytes > 0) {
-    FANOUT_CHECK(cudaMallocAsync(&pointer, bytes, compute_stream(device).handle));
+    pointer = allocate_device(device, bytes);
   }
   return Intrusive<Storage>(new Storage(device, pointer, bytes, host_memory, nullptr));
 }
