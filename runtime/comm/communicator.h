@@ -21,7 +21,7 @@ namespace fanout {
 ///
 /// Where a link between the devices is closed (close_link), or NCCL fails for the system's sake before it has moved
 /// anything (ncclSystemError from a collective, of which it warns), collectives are copies and sums in rank order on
-/// the compute streams, which give the same bits.
+/// the compute streams. NCCL may add in another order.
 class Communicator {
  public:
   /// Devices must be distinct. Throws NcclError when NCCL cannot connect them, and after 60 s without an answer.
