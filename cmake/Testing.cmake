@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-# fanout_test(NAME SOURCES file... LINK target... [ENVIRONMENT VARIABLE=value...] [ONE_STREAM]): a Catch2 program
-# `NAME_tests`, each case a test of its own.
+# fanout_test(NAME SOURCES file... LINK target... [ENVIRONMENT VARIABLE=value...] [ONE_STREAM] [CHOOSES_MODE]): a Catch2
+# program `NAME_tests`, each case a test of its own.
 #
 # Where devices are simulated, the program is also run as a whole in late mode, once for each of FANOUT_LATE_SEEDS
 # seeds, as the test "NAME, late" with the label `late`; cases tagged [eager] stay out. A program with ONE_STREAM has one
-# order of its operations, so one seed will do.
+# order of its operations, so one seed will do; one with CHOOSES_MODE chooses the mode itself.
 find_package(Catch2 REQUIRED)
 include(Catch)
 
 set(FANOUT_LATE_SEEDS 20 CACHE STRING "Seeds with which every test program is run in late mode")
 
 function(fanout_test name)
-  cmake_parse_arguments(ARG "ONE_STREAM" "" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "ONE_STREAM;CHOOSES_MODE" "" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
   set(device_sources ${ARG_SOURCES})
   list(FILTER device_sources INCLUDE REGEX "[.]cu$")
   if(device_sources)
@@ -27,7 +27,7 @@ function(fanout_test name)
                                                  "${CMAKE_COMMAND};-E;env;FANOUT_SIM_POISON=1;${ARG_ENVIRONMENT}")
   catch_discover_tests(${name}_tests TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST
                        PROPERTIES TIMEOUT 300 FAIL_REGULAR_EXPRESSION "No tests ran")
-  if(FANOUT_PLATFORM STREQUAL "sim")
+  if(FANOUT_PLATFORM STREQUAL "sim" AND NOT ARG_CHOOSES_MODE)
     set(seeds ${FANOUT_LATE_SEEDS})
     if(ARG_ONE_STREAM)
       set(seeds 1)

@@ -19,6 +19,14 @@ std::string describe(std::string_view call, std::string_view reason, std::source
                      known ? fmt::format("cuda:{}", device) : "unknown", place.file_name(), place.line());
 }
 
+// The CUDA error behind that of a library, where there is one: it is the one that later calls repeat.
+std::string cuda_error_behind() {
+  const cudaError_t code = cudaGetLastError();
+  if (code == cudaSuccess) return "";
+  last_thrown.store(code, std::memory_order_relaxed);
+  return fmt::format(", behind it {} ({})", cudaGetErrorString(code), cudaGetErrorName(code));
+}
+
 }  // namespace
 
 void throw_cuda(cudaError_t code, const char* call, std::source_location place) {
@@ -29,8 +37,10 @@ void throw_cuda(cudaError_t code, const char* call, std::source_location place) 
 }
 
 void throw_cublas(cublasStatus_t code, const char* call, std::source_location place) {
-  throw CublasError(
-      code, describe(call, fmt::format("{} ({})", cublasGetStatusString(code), cublasGetStatusName(code)), place));
+  throw CublasError(code, describe(call,
+                                   fmt::format("{} ({}{})", cublasGetStatusString(code), cublasGetStatusName(code),
+                                               cuda_error_behind()),
+                                   place));
 }
 
 void throw_nccl(ncclResult_t code, const char* call, std::source_location place) {
@@ -38,8 +48,10 @@ void throw_nccl(ncclResult_t code, const char* call, std::source_location place)
   std::string_view detail = text != nullptr ? text : "";
   detail = detail.substr(0, detail.find('\n'));  // NCCL itself has printed the rest
   if (detail.ends_with(':')) detail.remove_suffix(1);
-  throw NcclError(
-      code, describe(call, fmt::format("{}{}{}", ncclGetErrorString(code), detail.empty() ? "" : ": ", detail), place));
+  throw NcclError(code, describe(call,
+                                 fmt::format("{}{}{}{}", ncclGetErrorString(code), detail.empty() ? "" : ": ", detail,
+                                             cuda_error_behind()),
+                                 place));
 }
 
 void report_unreleased(cudaError_t code, const char* call) noexcept {

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "sim/runtime/objects.h"
+
 namespace sim::blas {
 
 HandleTable<cublasContext, kMostHandles>& handles = *new HandleTable<cublasContext, kMostHandles>;
@@ -45,6 +47,7 @@ cublasStatus_t cublasCreate(cublasHandle_t* handle) {
   const cublasHandle_t made = handles.create();
   if (made == nullptr) return CUBLAS_STATUS_ALLOC_FAILED;
   made->device = device;
+  sim::objects::made(sim::objects::Kind::blas_handle, made, device);
   *handle = made;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -54,6 +57,7 @@ cublasStatus_t cublasDestroy(cublasHandle_t handle) {
   const int caller_device = sim::current_device();
   const int device = handle->device;
   handles.destroy(handle);
+  sim::objects::ended(handle);
   if (device != caller_device) (void)cudaSetDevice(device);
   (void)cudaDeviceSynchronize();  // an error of earlier work stays with the device
   if (device != caller_device) (void)cudaSetDevice(caller_device);

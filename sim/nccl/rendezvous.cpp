@@ -7,6 +7,7 @@
 
 #include "sim/nccl/report.h"
 #include "sim/runtime/handle_table.h"
+#include "sim/runtime/objects.h"
 #include "sim/runtime/report.h"
 
 namespace sim::nccl {
@@ -29,22 +30,6 @@ Rendezvous& rendezvous() {
   return instance;
 }
 
-/// Where the communicators that are no more were ended.
-struct Endings {
-  std::mutex mutex;
-  std::map<ncclComm_t, SourceLine> places;
-};
-
-Endings& endings() {
-  static auto& instance = *new Endings;
-  return instance;
-}
-
-std::string place_of_end(ncclComm_t comm) {
-  const std::lock_guard lock(endings().mutex);
-  return place_text(endings().places[comm]);
-}
-
 void take_back(const Arrival& arrival) {
   end_comm(arrival.comm);
   *arrival.place = nullptr;
@@ -58,14 +43,14 @@ ncclComm_t make_comm(int rank, int device, bool is_blocking) {
   comm->rank = rank;
   comm->device = device;
   comm->is_blocking = is_blocking;
+  objects::made(objects::Kind::communicator, comm, device);
   return comm;
 }
 
 void end_comm(ncclComm_t comm) {
   if (!comms().destroy(comm)) return;
   comm->clique.reset();
-  const std::lock_guard lock(endings().mutex);
-  endings().places[comm] = call_place;
+  objects::ended(comm);
 }
 
 bool is_comm(ncclComm_t comm, const char* call) {
@@ -75,8 +60,8 @@ bool is_comm(ncclComm_t comm, const char* call) {
       return true;
     warn_aloud(std::string(call) +
                (state == HandleState::destroyed
-                    ? " at " + place_text(call_place) + " : the communicator was destroyed or aborted before, at " +
-                          place_of_end(comm)
+                    ? " at " + place_text(call_place) + " : the communicator was destroyed or aborted before (" +
+                          objects::history(comm) + ")"
                     : " : comm argument is no communicator"));
     return false;
   }

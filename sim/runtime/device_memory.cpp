@@ -24,9 +24,11 @@ Owner owner_of(void* pointer) {
 }
 
 // Frees a block of any device that starts at `pointer`. Host memory, inside pointers and second times are refused.
-cudaError_t free_block(void* pointer) {
+cudaError_t free_block(const char* call, void* pointer) {
   const auto [span, blocks] = owner_of(pointer);
-  return blocks && blocks->free(span, pointer) ? cudaSuccess : cudaErrorInvalidValue;
+  if (!blocks || !blocks->free(span, pointer)) return objects::refuse_free(call, pointer);
+  objects::ended(pointer);
+  return cudaSuccess;
 }
 
 // Late mode: frees that wait in their streams. The stream itself may use such a block again at once, as CUDA does,
@@ -46,10 +48,11 @@ std::vector<WaitingFree>& waiting_frees() {
 }
 
 // From now on the block is not live; its memory is given out again when the stream gets there.
-cudaError_t free_block_late(Stream& stream, void* pointer) {
+cudaError_t free_block_late(const char* call, Stream& stream, void* pointer) {
   const auto [span, blocks] = owner_of(pointer);
   const std::size_t bytes = blocks ? blocks->retire(span, pointer) : 0;
-  if (bytes == 0) return cudaErrorInvalidValue;
+  if (bytes == 0) return objects::refuse_free(call, pointer);
+  objects::ended(pointer);
   static std::atomic<std::uint64_t> last_number{0};
   const std::uint64_t number = ++last_number;
   {
@@ -82,6 +85,8 @@ void* reuse_waiting(Stream& stream, const BlockPool& blocks, std::size_t bytes) 
 cudaError_t allocate(void** pointer, std::size_t bytes, Device& device, BlockPool& blocks) {
   void* const block = device.allocate(blocks, bytes);
   if (!block) return cudaErrorMemoryAllocation;
+  const bool from_pool = &blocks != &device.mallocs;
+  objects::made(from_pool ? objects::Kind::pool_memory : objects::Kind::device_memory, block, device.index, bytes);
   *pointer = block;
   return cudaSuccess;
 }
@@ -92,6 +97,7 @@ cudaError_t allocate_in(Stream& stream, void** pointer, std::size_t bytes, const
   if (is_late()) {
     if (void* const block = reuse_waiting(stream, pool.blocks, bytes)) {
       if (machine->settings.poison) late::enqueue(stream, [block, bytes] { fill_with_nan(block, bytes); });
+      objects::made(objects::Kind::pool_memory, block, pool.device, bytes);
       *pointer = block;
       return cudaSuccess;
     }
@@ -116,7 +122,7 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
 cudaError_t cudaFree(void* pointer) {
   return device_api([&](Device&) {
     if (is_late() && pointer) late::run_all();  // a free waits for everything that could use the memory
-    return pointer ? free_block(pointer) : cudaSuccess;
+    return pointer ? free_block("cudaFree", pointer) : cudaSuccess;
   });
 }
 
@@ -138,7 +144,7 @@ cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, cudaMemPo
 
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) {
   return with_stream(handle, "cudaFreeAsync", [&](Stream& stream) {
-    return is_late() ? free_block_late(stream, pointer) : free_block(pointer);
+    return is_late() ? free_block_late("cudaFreeAsync", stream, pointer) : free_block("cudaFreeAsync", pointer);
   });
 }
 

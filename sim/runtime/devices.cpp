@@ -95,10 +95,11 @@ cudaError_t cudaDeviceReset() {
   return device_api([](Device& device) {
     if (is_late()) late::run_device(device);
     for (Stream* stream : streams_of(device))
-      if (stream != device.legacy_stream) machine->streams.destroy(stream);
+      if (stream != device.legacy_stream && machine->streams.destroy(stream)) objects::ended(stream);
     for (Event* event : machine->events.live([&](const Event& each) { return each.device == device.index; }))
-      machine->events.destroy(event);
+      if (machine->events.destroy(event)) objects::ended(event);
     device.mallocs.clear();  // memory from pools stays
+    objects::ended_all(objects::Kind::device_memory, device.index);
     device.peers.store(0, std::memory_order_release);
     device.has_context.store(false, std::memory_order_relaxed);
     return cudaSuccess;

@@ -14,7 +14,13 @@ cudaError_t sticky_of_this_device() {
 
 cudaError_t cudaPeekAtLastError() {
   if (const cudaError_t error = enter()) return error;
-  return this_thread.last_error != cudaSuccess ? this_thread.last_error : sticky_of_this_device();
+  if (this_thread.last_error == cudaSuccess) {
+    const cudaError_t sticky = sticky_of_this_device();
+    if (sticky != cudaSuccess) objects::error_left(sticky);
+    return sticky;
+  }
+  objects::error_read();
+  return this_thread.last_error;
 }
 
 cudaError_t cudaGetLastError() {

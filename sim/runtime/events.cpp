@@ -45,6 +45,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* handle, unsigned flags) {
     if ((flags & cudaEventInterprocess) && !(flags & cudaEventDisableTiming)) return cudaErrorInvalidValue;
     Event* const event = machine->events.create(device.index, flags);
     if (!event) return cudaErrorMemoryAllocation;
+    objects::made(objects::Kind::event, event, device.index);
     *handle = reinterpret_cast<cudaEvent_t>(event);
     return cudaSuccess;
   });
@@ -59,6 +60,7 @@ cudaError_t cudaEventCreate(cudaEvent_t* event, unsigned flags) {
 cudaError_t cudaEventDestroy(cudaEvent_t handle) {
   return with_event(handle, "cudaEventDestroy", [&](Event& event) {
     if (!machine->events.destroy(&event)) stop_for_destroyed("cudaEventDestroy", "event", handle);
+    objects::ended(&event);
     return device_at(event.device).sticky.load(std::memory_order_relaxed);
   });
 }

@@ -51,6 +51,7 @@ cudaError_t allocate(void** pointer, std::size_t bytes, unsigned flags) {
       if (faults::strikes(faults::Kind::alloc, faults::kHost)) return cudaErrorMemoryAllocation;
       block = machine->pinned->allocate(bytes, static_cast<std::uint8_t>(device.index));
       if (!block) return cudaErrorMemoryAllocation;
+      objects::made(objects::Kind::pinned_memory, block, device.index, bytes);
     }
     *pointer = block;
     return cudaSuccess;
@@ -93,10 +94,12 @@ cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned flags) {
 cudaError_t cudaFreeHost(void* pointer) {
   return device_api([&](Device&) -> cudaError_t {
     if (!pointer) return cudaSuccess;
-    if (!is_pinned_arena(pointer)) return cudaErrorInvalidValue;
+    if (!is_pinned_arena(pointer)) return objects::refuse_free("cudaFreeHost", pointer);
     if (is_late()) late::run_all();
     Span* const span = machine->pinned_arena->span_of(pointer);
-    return span && machine->pinned->free(span, pointer) ? cudaSuccess : cudaErrorInvalidValue;
+    if (!span || !machine->pinned->free(span, pointer)) return objects::refuse_free("cudaFreeHost", pointer);
+    objects::ended(pointer);
+    return cudaSuccess;
   });
 }
 
@@ -112,6 +115,7 @@ cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned flags) {
     if (overlaps(address_of(pointer), bytes)) return cudaErrorHostMemoryAlreadyRegistered;
     registrations().emplace(address_of(pointer), Registration{bytes, device.index});
     registration_count.fetch_add(1, std::memory_order_release);
+    objects::made(objects::Kind::registration, pointer, device.index, bytes);
     return cudaSuccess;
   });
 }
@@ -123,6 +127,7 @@ cudaError_t cudaHostUnregister(void* pointer) {
     std::lock_guard guard(registrations_mutex);
     if (registrations().erase(address_of(pointer)) == 0) return cudaErrorHostMemoryNotRegistered;
     registration_count.fetch_sub(1, std::memory_order_release);
+    objects::ended(pointer);
     return cudaSuccess;
   });
 }

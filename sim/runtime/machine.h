@@ -15,6 +15,7 @@
 #include "sim/runtime/block_pool.h"
 #include "sim/runtime/handle_table.h"
 #include "sim/runtime/late.h"
+#include "sim/runtime/objects.h"
 #include "sim/runtime/settings.h"
 #include "sim/runtime/spin_lock.h"
 
@@ -70,6 +71,7 @@ struct Device {
   Stream* legacy_stream = nullptr;
   std::atomic<std::uint32_t> peers{0};  // bit p: this device may access device p
   std::atomic<cudaError_t> sticky{cudaSuccess};
+  std::atomic<bool> sticky_was_returned{false};
   std::atomic<bool> has_context{false};  // somebody used the device, or made it current
   std::mutex pools_mutex;
   std::vector<Pool*> pools;  // with the default pool; a destroyed one stays while it has memory
@@ -136,8 +138,10 @@ inline cudaError_t enter() {
 
 /// What every call does last. 600 NotReady is an answer, not an error.
 inline cudaError_t leave(cudaError_t error) {
-  if (error != cudaSuccess && error != cudaErrorNotReady) [[unlikely]]
+  if (error != cudaSuccess && error != cudaErrorNotReady) [[unlikely]] {
     this_thread.last_error = error;
+    objects::error_left(error);
+  }
   return error;
 }
 

@@ -59,6 +59,7 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* handle, const cudaMemPoolProps* pro
     const std::size_t most = properties->maxSize ? round_up(properties->maxSize, kPageBytes) : kArenaBytes;
     Pool* const pool = device.make_pool(most);
     if (!pool) return cudaErrorMemoryAllocation;
+    objects::made(objects::Kind::pool, pool, device.index);
     *handle = handle_of(pool);
     return cudaSuccess;
   });
@@ -67,6 +68,7 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* handle, const cudaMemPoolProps* pro
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
   return with_pool(handle, [&](Pool& pool) -> cudaError_t {
     if (pool.is_default || !machine->pools.destroy(&pool)) return cudaErrorInvalidValue;
+    objects::ended(&pool);
     device_at(pool.device).retire(pool);
     return cudaSuccess;
   });

@@ -46,8 +46,10 @@ const char* unreachable(const Device& device, const Access& access) {
 void fault(Device& device, const void* stream, const char* operation, int argument, const Access& access) {
   cudaError_t none = cudaSuccess;
   device.sticky.compare_exchange_strong(none, cudaErrorIllegalAddress);
-  report("%s on cuda:%d, stream %p: pointer %d is %p, %s; the device has error 700 from now on", operation,
-         device.index, stream, argument, access.pointer, unreachable(device, access));
+  const std::string history = objects::history(access.pointer);
+  report("%s at %s, on cuda:%d, stream %p: pointer %d is %p, %s%s%s%s; the device has error 700 from now on", operation,
+         place_text(call_place).c_str(), device.index, stream, argument, access.pointer, unreachable(device, access),
+         history.empty() ? "" : " (", history.c_str(), history.empty() ? "" : ")");
 }
 
 }  // namespace sim

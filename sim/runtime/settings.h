@@ -24,6 +24,7 @@ struct Settings {
   bool late = false;                  // FANOUT_SIM_MODE=late: operations run as late as the API allows
   std::uint64_t seed = 0;             // FANOUT_SIM_SEED: which stream goes on first in late mode
   std::vector<faults::Fault> faults;  // FANOUT_SIM_FAULTS=alloc@1:3,down@0-1: what fails, and when
+  bool leaks = false;                 // FANOUT_SIM_LEAKS: what is left at exit is reported
   bool launch_blocking = false;       // CUDA_LAUNCH_BLOCKING: errors show at the launch itself
   std::vector<int> visible;           // machine indices in the order of CUDA_VISIBLE_DEVICES
 

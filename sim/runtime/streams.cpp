@@ -17,7 +17,9 @@ constexpr int kGreatestPriority = -5;
 // False if it has ended already.
 bool end_stream(Stream* stream) {
   if (is_late()) late::close(*stream);
-  return machine->streams.destroy(stream);
+  if (!machine->streams.destroy(stream)) return false;
+  objects::ended(stream);
+  return true;
 }
 
 // One per thread and device, made when first used.
@@ -36,6 +38,7 @@ cudaError_t create_stream(cudaStream_t* handle, unsigned flags, int priority) {
     Stream* const stream =
         machine->make_stream(device.index, flags, std::clamp(priority, kGreatestPriority, kLeastPriority));
     if (!stream) return cudaErrorMemoryAllocation;
+    objects::made(objects::Kind::stream, stream, device.index);
     *handle = reinterpret_cast<cudaStream_t>(stream);
     return cudaSuccess;
   });
@@ -62,7 +65,8 @@ Stream* per_thread_stream(int device) {
 }
 
 void stop_for_destroyed(const char* call, const char* kind, const void* handle) {
-  stop("%s on current device cuda:%d: %s %p was destroyed before", call, this_thread.device, kind, handle);
+  stop("%s at %s, on current device cuda:%d: %s %p was destroyed before (%s)", call, place_text(call_place).c_str(),
+       this_thread.device, kind, handle, objects::history(handle).c_str());
 }
 
 }  // namespace sim

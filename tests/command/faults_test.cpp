@@ -27,7 +27,7 @@ struct Run {
 Run train_with(const std::string& faults, std::vector<std::string> environment = {}) {
   const TemporaryFolder folder;
   const std::string file = folder.file("run.jsonl");
-  environment.insert(environment.end(), {"FANOUT_SIM_FAULTS=" + faults});
+  environment.insert(environment.end(), {"FANOUT_SIM_FAULTS=" + faults, "FANOUT_SIM_LEAKS=1"});
   Run run;
   run.outcome = run_fanout(
       {"train", "--hidden", "32,32", "--epochs", "1", "--devices", "0,1", "--seed", "3", "--json", file}, environment);
@@ -35,6 +35,8 @@ Run train_with(const std::string& faults, std::vector<std::string> environment =
   run.whole_lines = text.empty() || text.back() == '\n';
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) run.json.push_back(line);
+  INFO(run.outcome.err);
+  CHECK_THAT(run.outcome.err, !Contains("leak") && !Contains("unread error"));
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == (run.json.empty() ? 0 : 1));
   return run;
 }

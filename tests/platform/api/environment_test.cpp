@@ -37,6 +37,7 @@ TEST_CASE("a malformed FANOUT_SIM variable is reported with its value and what i
                                                                        {"FANOUT_SIM_MEMORY", "1G,,1G,1G"},
                                                                        {"FANOUT_SIM_MEMORY", "1G,2G"},
                                                                        {"FANOUT_SIM_POISON", "banana"},
+                                                                       {"FANOUT_SIM_LEAKS", "banana"},
                                                                        {"FANOUT_SIM_MODE", "lazy"},
                                                                        {"FANOUT_SIM_LANES", "wide"},
                                                                        {"FANOUT_SIM_NCCL_TIMEOUT", "soon"},
