@@ -44,7 +44,8 @@ class FlatReplicas {
     return replica == 0 ? originals_[index] : copies_[replica - 1].tensors[index];
   }
   /// Brings the replicas among `members` up to date by broadcasts of the ranges that were written, on the primary or on
-  /// a replica; returns the bytes sent.
+  /// a replica; returns the bytes sent. The replicas must not be used, nor end, before
+  /// communicator.wait_for_collectives().
   std::size_t send_changes(const Members& members, Communicator& communicator);
   /// True if somebody wrote to the tensor of `replica`, from 1 on, since it was last brought up to date.
   bool was_written(std::size_t replica, std::size_t index) const;

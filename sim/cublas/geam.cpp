@@ -15,6 +15,9 @@ struct Addend {
   const T* data;
   int leading;
 
+  Access access(int m, int n) const {
+    return access_of_matrix(data, stored_rows(m, n), operation == CUBLAS_OP_N ? n : m, leading);
+  }
   int stored_rows(int m, int n) const { return operation == CUBLAS_OP_N ? m : n; }
   bool is_valid(int m, int n) const {
     return operation >= CUBLAS_OP_N && operation <= CUBLAS_OP_C && leading >= std::max(1, stored_rows(m, n)) &&
@@ -50,7 +53,8 @@ cublasStatus_t geam(const char* name, cublasHandle_t handle, int m, int n, const
   if (c == nullptr || aliases_transposed || aliases_shifted) return CUBLAS_STATUS_INVALID_VALUE;
   const Scalar<T> alpha(*handle, a.scale);
   const Scalar<T> beta(*handle, b.scale);
-  return submit(*handle, name, {{a.data, false}, {b.data, false}, {c, true}, alpha.access(), beta.access()},
+  return submit(*handle, name,
+                {a.access(m, n), b.access(m, n), access_of_matrix(c, m, n, ldc), alpha.access(), beta.access()},
                 [=] { add(m, n, alpha.value(), a, beta.value(), b, c, ldc); });
 }
 

@@ -71,8 +71,12 @@ cublasStatus_t gemm(cublasHandle_t handle, const GemmCall<T>& call) {
   }
   const Scalar<T> alpha(*handle, call.alpha);
   const Scalar<T> beta(*handle, call.beta);
+  const bool a_plain = call.transa == CUBLAS_OP_N, b_plain = call.transb == CUBLAS_OP_N;
+  const int m = call.m, n = call.n, k = call.k;
   return submit(*handle, call.name,
-                {{call.a.data, false}, {call.b.data, false}, {call.c.data, true}, alpha.access(), beta.access()},
+                {access_of_matrix(call.a.data, a_plain ? m : k, a_plain ? k : m, call.a.leading),
+                 access_of_matrix(call.b.data, b_plain ? k : n, b_plain ? n : k, call.b.leading),
+                 access_of_matrix(call.c.data, m, n, call.c.leading), alpha.access(), beta.access()},
                 [=] { multiply_batch(call, alpha.value(), beta.value()); });
 }
 

@@ -93,9 +93,15 @@ cublasStatus_t gemm_ex(cublasHandle_t handle, const GemmExCall& call, const floa
     report("%s: A or B is NULL; a GPU would read address 0", kName);
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
+  const Access c =
+      call.c_type == CUDA_R_32F
+          ? access_of_matrix(static_cast<float*>(call.c), call.sizes.m, call.sizes.n, call.sizes.ldc)
+          : access_of_matrix(static_cast<__nv_bfloat16*>(call.c), call.sizes.m, call.sizes.n, call.sizes.ldc);
   const Scalar<float> alpha_there(*handle, alpha), beta_there(*handle, beta);
   return submit(*handle, kName,
-                {{call.a.data, false}, {call.b.data, false}, {call.c, true}, alpha_there.access(), beta_there.access()},
+                {access_of_matrix(call.a.data, call.a.rows, call.a.columns, call.a.leading),
+                 access_of_matrix(call.b.data, call.b.rows, call.b.columns, call.b.leading), c, alpha_there.access(),
+                 beta_there.access()},
                 [=] { multiply_mixed(call, alpha_there.value(), beta_there.value()); });
 }
 

@@ -29,6 +29,19 @@ inline bool is_live(cublasHandle_t handle) {
   return handles.state(handle) == HandleState::live;
 }
 
+/// What a routine touches of a column-major matrix: all of it, or where gaps lie between the columns the first one.
+template <class T>
+Access access_of_matrix(T* data, std::size_t rows, std::size_t columns, std::size_t leading) {
+  return {data, !std::is_const_v<T>, (leading == rows ? rows * columns : rows) * sizeof(T)};
+}
+/// The same of a vector of `n` elements.
+template <class T>
+Access access_of_vector(T* data, int n, int increment) {
+  if (data == nullptr) return {};
+  const bool is_dense = increment == 1 || increment == -1;
+  return {data, !std::is_const_v<T>, (is_dense ? static_cast<std::size_t>(n) : 1) * sizeof(T)};
+}
+
 void report_wrong_device(const char* call, const cublasContext& handle);
 
 /// alpha or beta: a copy from the host, or a device pointer that is read when the work runs.
@@ -38,7 +51,7 @@ struct Scalar {
       : device_pointer(handle.pointer_mode == CUBLAS_POINTER_MODE_DEVICE ? source : nullptr),
         host_value(device_pointer ? T{} : *source) {}
   T value() const { return device_pointer ? *device_pointer : host_value; }
-  Access access() const { return {device_pointer, false}; }
+  Access access() const { return {device_pointer, false, sizeof(T)}; }
 
   const T* device_pointer;
   T host_value;

@@ -81,7 +81,7 @@ cublasStatus_t axpy(const char* name, cublasHandle_t handle, int n, const T* alp
   if (n <= 0) return CUBLAS_STATUS_SUCCESS;
   if (is_null(name, x, y)) return CUBLAS_STATUS_EXECUTION_FAILED;
   const Scalar<T> factor(*handle, alpha);
-  return submit(*handle, name, {{x, false}, {y, true}, factor.access()},
+  return submit(*handle, name, {access_of_vector(x, n, incx), access_of_vector(y, n, incy), factor.access()},
                 [=] { add_scaled(n, factor.value(), first(x, n, incx), incx, first(y, n, incy), incy); });
 }
 
@@ -92,7 +92,7 @@ cublasStatus_t scal(const char* name, cublasHandle_t handle, int n, const T* alp
   if (n <= 0 || incx <= 0) return CUBLAS_STATUS_SUCCESS;
   if (is_null(name, x, x)) return CUBLAS_STATUS_EXECUTION_FAILED;
   const Scalar<T> factor(*handle, alpha);
-  return submit(*handle, name, {{x, true}, factor.access()}, [=] {
+  return submit(*handle, name, {access_of_vector(x, n, incx), factor.access()}, [=] {
     const T value = factor.value();
     for (std::ptrdiff_t i = 0; i < n; ++i) x[i * incx] *= value;
   });
@@ -100,11 +100,11 @@ cublasStatus_t scal(const char* name, cublasHandle_t handle, int n, const T* alp
 
 /// A result on the host is there when the call returns.
 template <class T, class Compute>
-cublasStatus_t submit_result(const char* name, cublasHandle_t handle, const T* x, const T* y, T* result,
+cublasStatus_t submit_result(const char* name, cublasHandle_t handle, Access x, Access y, T* result,
                              Compute&& compute) {
   const bool on_host = handle->pointer_mode == CUBLAS_POINTER_MODE_HOST;
   const cublasStatus_t status =
-      submit(*handle, name, {{x, false}, {y, false}, {on_host ? nullptr : result, true}}, [=] { *result = compute(); });
+      submit(*handle, name, {x, y, {on_host ? nullptr : result, true, sizeof(T)}}, [=] { *result = compute(); });
   if (status != CUBLAS_STATUS_SUCCESS || !on_host) return status;
   return cudaStreamSynchronize(handle->stream) == cudaSuccess ? status : CUBLAS_STATUS_EXECUTION_FAILED;
 }
@@ -114,9 +114,9 @@ cublasStatus_t dot(const char* name, cublasHandle_t handle, int n, const T* x, i
                    T* result) {
   if (!is_live(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (result == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  if (n <= 0) return submit_result<T>(name, handle, nullptr, nullptr, result, [] { return T{0}; });
+  if (n <= 0) return submit_result<T>(name, handle, {}, {}, result, [] { return T{0}; });
   if (is_null(name, x, y)) return CUBLAS_STATUS_EXECUTION_FAILED;
-  return submit_result(name, handle, x, y, result,
+  return submit_result(name, handle, access_of_vector(x, n, incx), access_of_vector(y, n, incy), result,
                        [=] { return dot_product(n, first(x, n, incx), incx, first(y, n, incy), incy); });
 }
 
@@ -124,9 +124,9 @@ template <class T>
 cublasStatus_t nrm2(const char* name, cublasHandle_t handle, int n, const T* x, int incx, T* result) {
   if (!is_live(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (result == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  if (n <= 0 || incx <= 0) return submit_result<T>(name, handle, nullptr, nullptr, result, [] { return T{0}; });
+  if (n <= 0 || incx <= 0) return submit_result<T>(name, handle, {}, {}, result, [] { return T{0}; });
   if (is_null(name, x, x)) return CUBLAS_STATUS_EXECUTION_FAILED;
-  return submit_result<T>(name, handle, x, nullptr, result, [=] { return norm(n, x, incx); });
+  return submit_result<T>(name, handle, access_of_vector(x, n, incx), {}, result, [=] { return norm(n, x, incx); });
 }
 
 }  // namespace

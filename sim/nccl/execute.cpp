@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/nccl/reduce.h"
 #include "sim/nccl/report.h"
 #include "sim/runtime/faults.h"
+#include "sim/runtime/order.h"
 #include "sim/runtime/reach.h"
 #include "sim/runtime/streams.h"
 #include "sim/submit.h"
@@ -22,8 +24,10 @@ constexpr std::size_t kMostRanks = kMaxDevices;
 /// The stream of a rank, with the buffers of that rank's device that the operation touches.
 struct StreamUse {
   Stream* stream = nullptr;
-  std::array<Access, 4> accesses;
+  std::array<Access, 4> accesses{};
   int count = 0;
+  bool sends = false, receives = false;
+  SourceLine place{};
 };
 
 /// The default streams are those of the communicator's device, whatever device is current.
@@ -32,6 +36,18 @@ Stream* resolve(cudaStream_t handle, int device) {
   if (handle == cudaStreamPerThread) return per_thread_stream(device);
   return find_stream(handle, "NCCL");
 }
+
+/// Reports name the rank's own call, though another one's has completed the match.
+class PlaceGuard {
+ public:
+  explicit PlaceGuard(SourceLine place) : outer_(std::exchange(call_place, place)) {}
+  ~PlaceGuard() { call_place = outer_; }
+  PlaceGuard(const PlaceGuard&) = delete;
+  PlaceGuard& operator=(const PlaceGuard&) = delete;
+
+ private:
+  SourceLine outer_;
+};
 
 class StreamUses {
  public:
@@ -46,14 +62,18 @@ class StreamUses {
     }
     StreamUse* use = std::find_if(uses_.begin(), uses_.begin() + size_,
                                   [&](const StreamUse& other) { return other.stream == stream; });
-    if (use == uses_.begin() + size_) uses_[size_++] = {stream, {}, 0};
-    for (const Access& access : accesses) use->accesses[use->count++] = access;
+    if (use == uses_.begin() + size_) uses_[size_++] = {.stream = stream, .place = part.operation.place};
+    for (const Access& access : accesses) {
+      use->accesses[use->count++] = access;
+      if (access.pointer != nullptr) (access.write ? use->receives : use->sends) = true;
+    }
     return true;
   }
 
   /// Runs `work` once, as the next operation of all the streams. False if a stream refused it or a pointer is bad.
   template <class Work>
   bool run(const char* what, Work work) {
+    if (order::is_on()) note_flow();
     if (is_late()) return enqueue(what, std::move(work));
     std::sort(uses_.begin(), uses_.begin() + size_,
               [](const StreamUse& a, const StreamUse& b) { return a.stream < b.stream; });
@@ -64,6 +84,16 @@ class StreamUses {
   }
 
  private:
+  // Who receives something comes behind what the streams of the senders hold. The other way round nothing is promised:
+  // a sender is done when its data has left.
+  void note_flow() {
+    for (const StreamUse& to : std::span(uses_.data(), size_)) {
+      for (const StreamUse& from : std::span(uses_.data(), size_)) {
+        if (from.stream != to.stream && from.sends && to.receives) order::flows(*from.stream, *to.stream);
+      }
+    }
+  }
+
   // The same in late mode: queued in all streams, once every one of them has accepted its buffers.
   template <class Work>
   bool enqueue(const char* what, Work work) {
@@ -72,6 +102,11 @@ class StreamUses {
       if (sticky_of(*use.stream) != cudaSuccess) return false;
       if (!all_reachable(*use.stream, what, use.accesses.data(), use.count)) return false;
       streams.push_back(use.stream);
+    }
+    for (const StreamUse& use : std::span(uses_.data(), size_)) {
+      if (!order::is_on()) break;
+      const PlaceGuard place(use.place);
+      order::operation(*use.stream, what, use.accesses.data(), use.count);
     }
     late::enqueue_joint(streams, std::move(work));
     return true;
@@ -85,6 +120,7 @@ class StreamUses {
       return;
     }
     const StreamUse& use = self.uses_[self.entered_++];
+    const PlaceGuard place(use.place);
     (void)submit_work(reinterpret_cast<cudaStream_t>(use.stream), self.what_, use.accesses.data(), use.count,
                       {object, step, 0}, false);  // an error shows as work that did not run
   }
@@ -256,8 +292,9 @@ ncclResult_t execute_collective(std::span<const Part> parts) {
     if (!has_valid_buffers(operation, extent, rank)) return ncclUnhandledCudaError;
     buffers.send[rank] = operation.send;
     buffers.receive[rank] = operation.receive;
-    const std::array<Access, 2> accesses = {Access{extent.reads ? operation.send : nullptr, false},
-                                            Access{extent.writes ? operation.receive : nullptr, true}};
+    const std::array<Access, 2> accesses = {
+        Access{extent.reads ? operation.send : nullptr, false, extent.read_bytes},
+        Access{extent.writes ? operation.receive : nullptr, true, extent.written_bytes}};
     if (!streams.add(parts[rank], static_cast<int>(rank), accesses)) return ncclUnhandledCudaError;
   }
   const Operation& call = parts[0].operation;
@@ -280,8 +317,8 @@ ncclResult_t execute_transfer(const Part& source, const Part& target) {
     return ncclUnhandledCudaError;
   }
   StreamUses streams;
-  const std::array<Access, 1> reads = {Access{from, false}};
-  const std::array<Access, 1> writes = {Access{to, true}};
+  const std::array<Access, 1> reads = {Access{from, false, bytes}};
+  const std::array<Access, 1> writes = {Access{to, true, bytes}};
   if (!streams.add(source, target.operation.root, reads) || !streams.add(target, source.operation.root, writes)) {
     return ncclUnhandledCudaError;
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/runtime/operands.h"
+#include "sim/runtime/order.h"
 #include "sim/runtime/report.h"
 
 using namespace sim;
@@ -64,6 +65,19 @@ void spoil(const Side& target, const Extent& extent) {
     std::memset(static_cast<char*>(const_cast<void*>(target.pointer)) + row * target.pitch, 0xFF, extent.width);
 }
 
+// Whether the host may use what the copy has written, or write over what it has read, once the call returns.
+bool is_done_at_return(const Operand& to, const Operand& from, bool synchronous) {
+  const bool on_host = !to.on_device() && !from.on_device(), on_device = to.on_device() && from.on_device();
+  return on_host || (synchronous && !on_device);
+}
+
+void note_order(const char* call, const Stream& stream, const Side& target, const Side& source, const Extent& extent) {
+  std::vector<Access> accesses = accesses_of(target.pointer, target.pitch, extent, true);
+  const std::vector<Access> read = accesses_of(source.pointer, source.pitch, extent, false);
+  accesses.insert(accesses.end(), read.begin(), read.end());
+  order::operation(stream, call, accesses.data(), static_cast<int>(accesses.size()));
+}
+
 // Late mode, as the manual lets it be at worst: an asynchronous copy reads its host source, and writes its host target,
 // only when the stream gets there; a synchronous one has taken what it needs of pageable memory before it returns.
 void copy_late(Stream& stream, const Side& target, const Side& source, const Extent& extent, const Operand& to,
@@ -82,8 +96,7 @@ void copy_late(Stream& stream, const Side& target, const Side& source, const Ext
   const late::HostRange host = to.on_device() ? host_range(from, source, extent) : host_range(to, target, extent);
   const late::Point end = late::enqueue(
       stream, [target, source, extent] { copy_rows(target, source, extent); }, {}, host);
-  const bool done_at_return = on_host || (synchronous && !(to.on_device() && from.on_device()));
-  if (done_at_return) late::run_until(end);
+  if (is_done_at_return(to, from, synchronous)) late::run_until(end);
 }
 
 cudaError_t copy(const char* call, const Side& target, const Side& source, const Extent& extent, cudaMemcpyKind kind,
@@ -97,6 +110,11 @@ cudaError_t copy(const char* call, const Side& target, const Side& source, const
     stop_if_overlapping(call, target, source, extent, stream);
     if (faults::strikes(faults::Kind::copy, stream.device)) return cudaErrorUnknown;
     if (faults::breaks(stream.device)) return cudaSuccess;
+    if (order::is_on()) {
+      note_order(call, stream, target, source, extent);
+      const bool from_pageable = from.place == Operand::kPageable && to.on_device();  // only staged when it returns
+      if (is_done_at_return(to, from, synchronous) && !from_pageable) order::host_waited(stream);
+    }
     if (is_late()) [[unlikely]] {
       copy_late(stream, target, source, extent, to, from, synchronous);
       return cudaSuccess;
@@ -128,8 +146,15 @@ cudaError_t copy_peer(const char* call, void* target, int target_device, const v
     const faults::Transfer link = faults::transfer(target_device, source_device);
     if (link.is_down) return cudaErrorPeerAccessUnsupported;
     if (faults::breaks(stream.device)) return cudaSuccess;
-    if (is_late() && serialised) {  // with everything on the current device and on both owners
-      for (const int device : {this_thread.device, target_device, source_device}) late::run_device(device_at(device));
+    if (serialised) {  // with everything on the current device and on both owners
+      for (const int device : {this_thread.device, target_device, source_device}) {
+        if (is_late()) late::run_device(device_at(device));
+        if (order::is_on()) order::host_waited(device_at(device));
+      }
+    }
+    if (order::is_on()) {
+      note_order(call, stream, to_side, from_side, extent);
+      if (serialised) order::host_waited(stream);
     }
     run_in_order(stream, [=] {
       copy_rows(to_side, from_side, extent);

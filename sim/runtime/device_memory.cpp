@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/runtime/memory_marks.h"
+#include "sim/runtime/order.h"
 #include "sim/runtime/streams.h"
 
 using namespace sim;
@@ -98,11 +99,24 @@ cudaError_t allocate_in(Stream& stream, void** pointer, std::size_t bytes, const
     if (void* const block = reuse_waiting(stream, pool.blocks, bytes)) {
       if (machine->settings.poison) late::enqueue(stream, [block, bytes] { fill_with_nan(block, bytes); });
       objects::made(objects::Kind::pool_memory, block, pool.device, bytes);
+      if (order::is_on()) order::allocated(block, bytes, &stream);
       *pointer = block;
       return cudaSuccess;
     }
   }
-  return allocate(pointer, bytes, device_at(pool.device), pool.blocks);
+  const cudaError_t error = allocate(pointer, bytes, device_at(pool.device), pool.blocks);
+  if (error == cudaSuccess && order::is_on()) order::allocated(*pointer, bytes, &stream);
+  return error;
+}
+
+// A free in a stream counts as a write: whoever uses the memory must come before it.
+void note_free(const Stream& stream, void* pointer) {
+  const std::uintptr_t arena = arena_index(pointer);
+  if (arena >= static_cast<std::uintptr_t>(machine->device_count())) return;
+  const Block block = find_block(device_at(static_cast<int>(arena)).arena, pointer);
+  if (block.start != pointer) return;
+  const Access freed{pointer, true, block.bytes};
+  order::operation(stream, "cudaFreeAsync", &freed, 1);
 }
 
 }  // namespace
@@ -115,14 +129,18 @@ cudaError_t cudaMalloc(void** pointer, std::size_t bytes) {
       return cudaSuccess;
     }
     if (faults::strikes(faults::Kind::alloc, device.index)) return cudaErrorMemoryAllocation;
-    return allocate(pointer, bytes, device, device.mallocs);
+    const cudaError_t error = allocate(pointer, bytes, device, device.mallocs);
+    if (error == cudaSuccess && order::is_on()) order::allocated(*pointer, bytes, nullptr);
+    return error;
   });
 }
 
 cudaError_t cudaFree(void* pointer) {
   return device_api([&](Device&) {
-    if (is_late() && pointer) late::run_all();  // a free waits for everything that could use the memory
-    return pointer ? free_block("cudaFree", pointer) : cudaSuccess;
+    if (!pointer) return cudaSuccess;
+    if (is_late()) late::run_all();  // a free waits for everything that could use the memory
+    if (order::is_on()) order::host_waited_for_all();
+    return free_block("cudaFree", pointer);
   });
 }
 
@@ -144,6 +162,7 @@ cudaError_t cudaMallocFromPoolAsync(void** pointer, std::size_t bytes, cudaMemPo
 
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) {
   return with_stream(handle, "cudaFreeAsync", [&](Stream& stream) {
+    if (order::is_on()) note_free(stream, pointer);
     return is_late() ? free_block_late("cudaFreeAsync", stream, pointer) : free_block("cudaFreeAsync", pointer);
   });
 }

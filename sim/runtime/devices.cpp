@@ -2,6 +2,7 @@
 // Choosing, synchronising and resetting devices; versions.
 #include <cstring>
 
+#include "sim/runtime/order.h"
 #include "sim/runtime/streams.h"
 
 using namespace sim;
@@ -86,6 +87,7 @@ cudaError_t cudaInitDevice(int device, unsigned, unsigned flags) {
 cudaError_t cudaDeviceSynchronize() {
   return device_api([&](Device& device) {
     for (Stream* stream : streams_of(device)) wait_for(*stream);
+    if (order::is_on()) order::host_waited(device);
     device.after_synchronize();
     return device.sticky.load(std::memory_order_relaxed);
   });
@@ -94,10 +96,14 @@ cudaError_t cudaDeviceSynchronize() {
 cudaError_t cudaDeviceReset() {
   return device_api([](Device& device) {
     if (is_late()) late::run_device(device);
+    if (order::is_on()) order::host_waited(device);
     for (Stream* stream : streams_of(device))
       if (stream != device.legacy_stream && machine->streams.destroy(stream)) objects::ended(stream);
-    for (Event* event : machine->events.live([&](const Event& each) { return each.device == device.index; }))
-      if (machine->events.destroy(event)) objects::ended(event);
+    for (Event* event : machine->events.live([&](const Event& each) { return each.device == device.index; })) {
+      if (!machine->events.destroy(event)) continue;
+      objects::ended(event);
+      if (order::is_on()) order::forget(*event);
+    }
     device.mallocs.clear();  // memory from pools stays
     objects::ended_all(objects::Kind::device_memory, device.index);
     device.peers.store(0, std::memory_order_release);

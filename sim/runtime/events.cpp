@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cudaEvent*. Times are those of the host's clock.
+#include "sim/runtime/order.h"
 #include "sim/runtime/streams.h"
 
 using namespace sim;
@@ -61,6 +62,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t handle) {
   return with_event(handle, "cudaEventDestroy", [&](Event& event) {
     if (!machine->events.destroy(&event)) stop_for_destroyed("cudaEventDestroy", "event", handle);
     objects::ended(&event);
+    if (order::is_on()) order::forget(event);
     return device_at(event.device).sticky.load(std::memory_order_relaxed);
   });
 }
@@ -70,6 +72,7 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_han
     Event* const event = find_event(handle, "cudaEventRecord");
     if (!event || event->device != stream.device) return cudaErrorInvalidResourceHandle;
     if (flags > cudaEventRecordExternal) return cudaErrorInvalidValue;
+    if (order::is_on()) order::recorded(*event, stream);
     if (is_late()) {
       record_late(stream, *event);
       return cudaSuccess;
@@ -84,7 +87,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
   return with_event(handle, "cudaEventQuery", [](Event& event) -> cudaError_t {
-    if (is_late()) return query(event.recorded_at, event.device);
+    if (is_late()) {
+      if (const cudaError_t answer = query(event.recorded_at, event.device)) return answer;
+    }
+    if (order::is_on()) order::host_waited(event);
     (void)event.recorded_ns.load(std::memory_order_acquire);
     return device_at(event.device).sticky.load(std::memory_order_relaxed);
   });
@@ -93,6 +99,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   return with_event(handle, "cudaEventSynchronize", [](Event& event) {
     if (is_late()) late::run_until(event.recorded_at);
+    if (order::is_on()) order::host_waited(event);
     (void)event.recorded_ns.load(std::memory_order_acquire);
     device_at(event.device).after_synchronize();
     return device_at(event.device).sticky.load(std::memory_order_relaxed);

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "sim/runtime/operands.h"
+#include "sim/runtime/order.h"
 #include "sim/runtime/reach.h"
 
 using namespace sim;
@@ -20,6 +21,10 @@ cudaError_t fill(const char* call, void* target, std::size_t pitch, int value, c
     if (faults::strikes(faults::Kind::copy, stream.device)) return cudaErrorUnknown;
     if (faults::breaks(stream.device)) return cudaSuccess;
     const bool on_host = !operand.on_device();
+    if (order::is_on()) {
+      const std::vector<Access> written = accesses_of(target, pitch, extent, true);
+      order::operation(stream, call, written.data(), static_cast<int>(written.size()));
+    }
     const late::HostRange host = on_host ? late::HostRange{target, extent.reach(pitch)} : late::HostRange{};
     const auto write = [target, pitch, value, extent] {
       if (pitch == extent.width) {
@@ -30,7 +35,10 @@ cudaError_t fill(const char* call, void* target, std::size_t pitch, int value, c
         std::memset(static_cast<char*>(target) + row * pitch, value, extent.width);
     };
     run_in_order(stream, write, host);
-    if (on_host && waits) wait_for(stream);
+    if (on_host && waits) {
+      wait_for(stream);
+      if (order::is_on()) order::host_waited(stream);
+    }
     return cudaSuccess;
   });
 }

@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "sim/runtime/order.h"
 #include "sim/runtime/reach.h"
 
 namespace sim {
@@ -52,6 +53,7 @@ cudaError_t allocate(void** pointer, std::size_t bytes, unsigned flags) {
       block = machine->pinned->allocate(bytes, static_cast<std::uint8_t>(device.index));
       if (!block) return cudaErrorMemoryAllocation;
       objects::made(objects::Kind::pinned_memory, block, device.index, bytes);
+      if (order::is_on()) order::allocated(block, bytes, nullptr);
     }
     *pointer = block;
     return cudaSuccess;
@@ -96,6 +98,7 @@ cudaError_t cudaFreeHost(void* pointer) {
     if (!pointer) return cudaSuccess;
     if (!is_pinned_arena(pointer)) return objects::refuse_free("cudaFreeHost", pointer);
     if (is_late()) late::run_all();
+    if (order::is_on()) order::host_waited_for_all();
     Span* const span = machine->pinned_arena->span_of(pointer);
     if (!span || !machine->pinned->free(span, pointer)) return objects::refuse_free("cudaFreeHost", pointer);
     objects::ended(pointer);
@@ -124,6 +127,7 @@ cudaError_t cudaHostUnregister(void* pointer) {
   return device_api([&](Device&) -> cudaError_t {
     if (!pointer) return cudaErrorInvalidValue;
     if (is_late()) late::run_all();
+    if (order::is_on()) order::host_waited_for_all();
     std::lock_guard guard(registrations_mutex);
     if (registrations().erase(address_of(pointer)) == 0) return cudaErrorHostMemoryNotRegistered;
     registration_count.fetch_sub(1, std::memory_order_release);

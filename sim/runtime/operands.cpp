@@ -21,6 +21,14 @@ constexpr const char* kKindNames[] = {"cudaMemcpyHostToHost", "cudaMemcpyHostToD
 
 }  // namespace
 
+std::vector<Access> accesses_of(const void* pointer, std::size_t pitch, const Extent& extent, bool write) {
+  if (pitch == extent.width) return {{pointer, write, extent.width * extent.height}};
+  std::vector<Access> rows;
+  for (std::size_t row = 0; row < extent.height; ++row)
+    rows.push_back({static_cast<const char*>(pointer) + row * pitch, write, extent.width});
+  return rows;
+}
+
 cudaError_t find_operand(const void* pointer, std::size_t bytes, Operand* operand) {
   if (!pointer) return cudaErrorInvalidValue;
   *operand = {pointer};

@@ -2,7 +2,10 @@
 // What the operands of copies and fills are: where they lie, whether they fit into their allocation.
 #pragma once
 
+#include <vector>
+
 #include "sim/runtime/streams.h"
+#include "sim/submit.h"
 
 namespace sim {
 
@@ -12,6 +15,9 @@ struct Extent {
   bool empty() const { return width == 0 || height == 0; }
   std::size_t reach(std::size_t pitch) const { return (height - 1) * pitch + width; }
 };
+
+/// The bytes of the rectangle, one part for each row, or one where no gaps lie between them.
+std::vector<Access> accesses_of(const void* pointer, std::size_t pitch, const Extent& extent, bool write);
 
 struct Operand {
   static constexpr int kPinned = -1, kPageable = -2;

@@ -11,7 +11,7 @@
 namespace sim {
 namespace {
 void print(const char* prefix, const char* format, va_list arguments) {
-  char line[1024];
+  char line[2048];
   int length = std::snprintf(line, sizeof line, "%s", prefix);
   length += std::vsnprintf(line + length, sizeof line - length - 1, format, arguments);
   if (length > static_cast<int>(sizeof line) - 2) length = sizeof line - 2;

@@ -25,6 +25,7 @@ struct Settings {
   std::uint64_t seed = 0;             // FANOUT_SIM_SEED: which stream goes on first in late mode
   std::vector<faults::Fault> faults;  // FANOUT_SIM_FAULTS=alloc@1:3,down@0-1: what fails, and when
   bool leaks = false;                 // FANOUT_SIM_LEAKS: what is left at exit is reported
+  bool races = false;                 // FANOUT_SIM_RACES: operations without an order between them are found
   bool launch_blocking = false;       // CUDA_LAUNCH_BLOCKING: errors show at the launch itself
   std::vector<int> visible;           // machine indices in the order of CUDA_VISIBLE_DEVICES
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "sim/runtime/order.h"
 #include "sim/runtime/report.h"
 
 namespace sim {
@@ -96,6 +97,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   return with_stream(handle, "cudaStreamSynchronize", [&](Stream& stream) {
     wait_for(stream);
+    if (order::is_on()) order::host_waited(stream);
     device_at(stream.device).after_synchronize();
     return sticky_of(stream);
   });
@@ -103,9 +105,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   return with_stream(handle, "cudaStreamQuery", [](Stream& stream) -> cudaError_t {
-    if (is_late()) return query(late::end_of(stream), stream.device);
-    if (!stream.lock.try_lock()) return cudaErrorNotReady;
-    stream.lock.unlock();
+    if (is_late()) {
+      if (const cudaError_t answer = query(late::end_of(stream), stream.device)) return answer;
+    } else {
+      if (!stream.lock.try_lock()) return cudaErrorNotReady;
+      stream.lock.unlock();
+    }
+    if (order::is_on()) order::host_waited(stream);
     return sticky_of(stream);
   });
 }
@@ -115,6 +121,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
     const Event* const event = find_event(event_handle, "cudaStreamWaitEvent");
     if (!event) return cudaErrorInvalidResourceHandle;
     if (flags > cudaEventWaitExternal) return cudaErrorInvalidValue;
+    if (order::is_on()) order::stream_waits(stream, *event);
     if (is_late()) {
       late::enqueue(stream, {}, {event->recorded_at});
       return cudaSuccess;
@@ -149,6 +156,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* user_data) {
   return with_stream(handle, "cudaLaunchHostFunc", [&](Stream& stream) -> cudaError_t {
     if (!function) return cudaErrorInvalidValue;
+    if (order::is_on()) order::operation(stream, "cudaLaunchHostFunc", nullptr, 0);
     run_in_order(stream, [function, user_data] {
       const bool outer = std::exchange(this_thread.in_host_function, true);
       function(user_data);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/runtime/function_limits.h"
+#include "sim/runtime/order.h"
 #include "sim/runtime/reach.h"
 #include "sim/runtime/streams.h"
 
@@ -35,6 +36,7 @@ cudaError_t run(Stream& stream, const char* name, const Access* accesses, int co
     return machine->settings.launch_blocking ? cudaErrorIllegalAddress : cudaSuccess;
   }
   if (faults::breaks(stream.device)) return cudaSuccess;
+  if (order::is_on()) order::operation(stream, name, accesses, count);
   if (is_late()) [[unlikely]] {
     late::enqueue(stream, owned(work));
     return cudaSuccess;

@@ -13,11 +13,17 @@
 namespace sim {
 namespace {
 
-/// The device memory that a parameter reaches: T* is written, const T* only read; anything else reaches none.
+/// The device memory that a parameter reaches: T* is written, const T* only read, from the first element on; anything
+/// else reaches none.
 template <class Parameter>
 [[gnu::always_inline]] inline Access access_of(Parameter value) {
   if constexpr (std::is_pointer_v<Parameter>) {
-    return {value, !std::is_const_v<std::remove_pointer_t<Parameter>>};
+    using Element = std::remove_pointer_t<Parameter>;
+    if constexpr (std::is_void_v<Element>) {
+      return {value, !std::is_const_v<Element>};
+    } else {
+      return {value, !std::is_const_v<Element>, sizeof(Element)};
+    }
   } else {
     static_cast<void>(value);
     return {nullptr, false};

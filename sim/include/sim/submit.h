@@ -26,8 +26,9 @@ WorkRef work_ref(Work& work) {
 
 /// One device pointer that an operation will touch; null is allowed and means "none".
 struct Access {
-  const void* pointer;
-  bool write;
+  const void* pointer = nullptr;
+  bool write = false;
+  std::size_t bytes = 1;  // from there on, which it touches for certain
 };
 
 /// Launches a kernel: checks the limits of grid, block and shared memory (9), the stream (400), that the stream's

@@ -26,30 +26,16 @@ TEST_CASE("child: the first call is 3", "[.]") {
 }
 
 TEST_CASE("a malformed FANOUT_SIM variable is reported with its value and what is allowed, and no call works") {
-  const auto [name, value] = GENERATE(table<const char*, const char*>({{"FANOUT_SIM_DEVICES", "17"},
-                                                                       {"FANOUT_SIM_DEVICES", "four"},
-                                                                       {"FANOUT_SIM_DEVICES", "-1"},
-                                                                       {"FANOUT_SIM_DEVICES", ""},
-                                                                       {"FANOUT_SIM_MEMORY", "0"},
-                                                                       {"FANOUT_SIM_MEMORY", "1GB"},
-                                                                       {"FANOUT_SIM_MEMORY", "1000G"},
-                                                                       {"FANOUT_SIM_MEMORY", "1G,"},
-                                                                       {"FANOUT_SIM_MEMORY", "1G,,1G,1G"},
-                                                                       {"FANOUT_SIM_MEMORY", "1G,2G"},
-                                                                       {"FANOUT_SIM_POISON", "banana"},
-                                                                       {"FANOUT_SIM_LEAKS", "banana"},
-                                                                       {"FANOUT_SIM_MODE", "lazy"},
-                                                                       {"FANOUT_SIM_LANES", "wide"},
-                                                                       {"FANOUT_SIM_NCCL_TIMEOUT", "soon"},
-                                                                       {"FANOUT_SIM_NCCL_TIMEOUT", "0"},
-                                                                       {"FANOUT_SIM_NO_PEER", "0:1"},
-                                                                       {"FANOUT_SIM_FAULTS", "alloc"},
-                                                                       {"FANOUT_SIM_FAULTS", "alloc@16"},
-                                                                       {"FANOUT_SIM_FAULTS", "alloc@1:0"},
-                                                                       {"FANOUT_SIM_FAULTS", "down@1"},
-                                                                       {"FANOUT_SIM_FAULTS", "down@1-1"},
-                                                                       {"FANOUT_SIM_FAULTS", "launch@host"},
-                                                                       {"FANOUT_SIM_FAULTS", "copy@0,"}}));
+  const auto [name, value] = GENERATE(table<const char*, const char*>(
+      {{"FANOUT_SIM_DEVICES", "17"},        {"FANOUT_SIM_DEVICES", "four"},    {"FANOUT_SIM_DEVICES", "-1"},
+       {"FANOUT_SIM_DEVICES", ""},          {"FANOUT_SIM_MEMORY", "0"},        {"FANOUT_SIM_MEMORY", "1GB"},
+       {"FANOUT_SIM_MEMORY", "1000G"},      {"FANOUT_SIM_MEMORY", "1G,"},      {"FANOUT_SIM_MEMORY", "1G,,1G,1G"},
+       {"FANOUT_SIM_MEMORY", "1G,2G"},      {"FANOUT_SIM_POISON", "banana"},   {"FANOUT_SIM_LEAKS", "banana"},
+       {"FANOUT_SIM_RACES", "banana"},      {"FANOUT_SIM_MODE", "lazy"},       {"FANOUT_SIM_LANES", "wide"},
+       {"FANOUT_SIM_NCCL_TIMEOUT", "soon"}, {"FANOUT_SIM_NCCL_TIMEOUT", "0"},  {"FANOUT_SIM_NO_PEER", "0:1"},
+       {"FANOUT_SIM_FAULTS", "alloc"},      {"FANOUT_SIM_FAULTS", "alloc@16"}, {"FANOUT_SIM_FAULTS", "alloc@1:0"},
+       {"FANOUT_SIM_FAULTS", "down@1"},     {"FANOUT_SIM_FAULTS", "down@1-1"}, {"FANOUT_SIM_FAULTS", "launch@host"},
+       {"FANOUT_SIM_FAULTS", "copy@0,"}}));
   const ChildResult child = run_in_child("child: the first call is 3", {{name, value}});
   INFO(child.output);
   REQUIRE(child.exit_status == 0);

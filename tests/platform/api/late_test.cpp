@@ -22,8 +22,10 @@ void check_in_late_mode(const char* child, bool succeeds) {
   const std::vector<const char*> every{"0", "1", "2", "3", "4", "5", "6", "7"}, strict{"0", "3", "6", "9"};
   for (const char* seed : succeeds ? every : strict) {
     INFO(child << ", seed " << seed);
-    const ChildResult result =
-        run_in_child(child, {{"FANOUT_SIM_MODE", "late"}, {"FANOUT_SIM_SEED", seed}, {"FANOUT_SIM_POISON", "1"}});
+    const ChildResult result = run_in_child(child, {{"FANOUT_SIM_MODE", "late"},
+                                                    {"FANOUT_SIM_SEED", seed},
+                                                    {"FANOUT_SIM_POISON", "1"},
+                                                    {"FANOUT_SIM_RACES", "0"}});
     INFO(result.output);
     CHECK(result.signal == 0);
     CHECK((result.exit_status == 0) == succeeds);

@@ -23,6 +23,7 @@ std::vector<std::string> places(const std::string& file, const std::string& name
 
 void check_bug(const char* file, const std::string& name, const std::vector<std::string>& report) {
   const Environment checks{{"FANOUT_SIM_POISON", "1"},
+                           {"FANOUT_SIM_RACES", "1"},
                            {"FANOUT_SIM_LEAKS", "1"},
                            {"FANOUT_SIM_LANES", "full"},
                            {"FANOUT_SIM_MODE", "eager"}};

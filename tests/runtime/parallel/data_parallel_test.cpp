@@ -228,6 +228,7 @@ TEST_CASE("nothing is sent to the replicas while no parameter is written") {
   module.first.bias.count_write();
   CHECK(replicas.send_changes({0, 1, 2}, communicator) == 2 * FlatLayout::kAlignmentBytes);
   CHECK(replicas.send_changes({0, 1, 2}, communicator) == 0);
+  communicator.wait_for_collectives();
 }
 
 TEST_CASE("no graph is built under NoGrad, and replicas see it") {
