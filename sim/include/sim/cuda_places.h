@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA runtime: each call says where it stands before it is made, so that a report can name the place. A name without
-// parentheses is the function itself. The platform's own sources do without.
+// The CUDA runtime: each call says where it stands before it is made, so that a report can name the place. A name
+// without parentheses is the function itself. The platform's own sources do without.
 #pragma once
 
 #if !defined(FANOUT_SIM_SOURCE)
