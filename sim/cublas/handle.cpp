@@ -29,8 +29,8 @@ bool is_math_mode(int mode) {
 }  // namespace
 
 void report_wrong_device(const char* call, const cublasContext& handle) {
-  report("%s: the handle %p belongs to device %d, but device %d is current in this thread", call,
-         static_cast<const void*>(&handle), handle.device, current_device());
+  report("%s at %s: the handle %p belongs to device %d, but device %d is current in this thread", call,
+         place_text(call_place).c_str(), static_cast<const void*>(&handle), handle.device, current_device());
 }
 
 }  // namespace sim::blas

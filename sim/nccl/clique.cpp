@@ -40,7 +40,7 @@ bool spin_until(Done&& done) {
 
 Clique::Clique(int size) : size_(size), members_(std::make_unique<Member[]>(size)), parts_(size) {}
 
-void Clique::join(int expected_size, int rank, int device) {
+void Clique::join(int expected_size, int rank, int device, const SourceLine& place) {
   const std::lock_guard lock(mutex_);
   if (failure() != ncclSuccess) return;
   if (expected_size != size_) {
@@ -55,6 +55,7 @@ void Clique::join(int expected_size, int rank, int device) {
   }
   member.presence = Presence::joined;
   member.device = device;
+  member.joined_at = place;
   if (faults::strikes(faults::Kind::init, device)) {
     warn_aloud("rank " + std::to_string(rank) + " could not set up its communicator on cuda:" + std::to_string(device));
     return fail(ncclSystemError);
@@ -66,8 +67,9 @@ void Clique::settle() {
   for (int rank = 0; rank < size_; ++rank) {
     for (int other = 0; other < rank; ++other) {
       if (members_[rank].device != members_[other].device) continue;
-      warn("Duplicate GPU detected : rank " + std::to_string(rank) + " and rank " + std::to_string(other) +
-           " both on CUDA device " + std::to_string(members_[rank].device));
+      warn_aloud("Duplicate GPU detected : rank " + std::to_string(rank) + " and rank " + std::to_string(other) +
+                 " both on CUDA device " + std::to_string(members_[rank].device) + ", called at " +
+                 place_text(members_[other].joined_at) + " and at " + place_text(members_[rank].joined_at));
       return fail(ncclInvalidUsage);
     }
   }
@@ -194,7 +196,7 @@ std::string Clique::calls_of_all_ranks() const {
     for (const auto* list : {&member.collectives, &member.transfers}) {
       for (const Operation& operation : *list) calls += (calls.empty() ? "" : "; ") + describe(operation);
     }
-    text += calls.empty() ? (is_ready() ? "no call" : "joined") : calls;
+    text += calls.empty() ? (is_ready() ? std::string("no call") : "joined at " + place_text(member.joined_at)) : calls;
     text += '\n';
   }
   return text;

@@ -46,7 +46,7 @@ class Clique {
   bool is_ready() const { return ready_.load(std::memory_order_acquire); }
 
   /// A rank arrives; the last one settles whether the communicator forms.
-  void join(int expected_size, int rank, int device);
+  void join(int expected_size, int rank, int device, const SourceLine& place);
   /// Until every rank has joined; a rank that never does is reported after the time limit.
   ncclResult_t wait_until_ready();
   /// The same without waiting: ncclInProgress.
@@ -74,6 +74,7 @@ class Clique {
   struct Member {
     int device = -1;
     Presence presence = Presence::expected;
+    SourceLine joined_at{};
     std::vector<Operation> collectives;  // called and not yet run, in order
     std::vector<Operation> transfers;
     std::atomic<std::uint64_t> appended{0};
@@ -120,6 +121,7 @@ struct ncclComm {
   std::shared_ptr<sim::nccl::Clique> clique;
   int rank = 0;
   int device = 0;
+  sim::SourceLine made_at = sim::call_place;
   bool is_blocking = true;
   std::atomic<bool> is_initialising{true};
   std::atomic<bool> is_finalized{false};

@@ -8,6 +8,7 @@
 
 #include "sim/nccl/rendezvous.h"
 #include "sim/nccl/report.h"
+#include "sim/runtime/report.h"
 #include "sim/submit.h"
 
 namespace sim::nccl {
@@ -94,7 +95,11 @@ ncclResult_t check_device_list(const int* devices, int count) {
     if (device < 0 || device >= visible) return refuse("Invalid device " + std::to_string(device));
   }
   const auto is_repeated = [&](int device) { return std::count(list.begin(), list.end(), device) > 1; };
-  return std::any_of(list.begin(), list.end(), is_repeated) ? ncclInvalidUsage : ncclSuccess;
+  const auto repeated = std::find_if(list.begin(), list.end(), is_repeated);
+  if (repeated == list.end()) return ncclSuccess;
+  warn_aloud("Duplicate GPU detected : the list of CommInitAll at " + place_text(call_place) + " names device " +
+             std::to_string(*repeated) + " more than once");
+  return ncclInvalidUsage;
 }
 
 ncclUniqueId make_id() {

@@ -13,6 +13,7 @@
 #include "sim/runtime/faults.h"
 #include "sim/runtime/order.h"
 #include "sim/runtime/reach.h"
+#include "sim/runtime/report.h"
 #include "sim/runtime/streams.h"
 #include "sim/submit.h"
 
@@ -57,7 +58,8 @@ class StreamUses {
     if (stream == nullptr || stream->device != part.device) {
       warn_aloud(std::string(name_of(part.operation.kind)) + ": rank " + std::to_string(rank) + " is on device " +
                  std::to_string(part.device) + ", but its stream " +
-                 (stream ? "is on device " + std::to_string(stream->device) : "is no stream"));
+                 (stream ? "is on device " + std::to_string(stream->device) : "is no stream") + ", called at " +
+                 place_text(part.operation.place));
       return false;
     }
     StreamUse* use = std::find_if(uses_.begin(), uses_.begin() + size_,

@@ -87,7 +87,7 @@ void meet(const Arrival& arrival) {
   if (place->second == nullptr) place->second = std::make_shared<Clique>(arrival.ranks);
   const std::shared_ptr<Clique> clique = place->second;
   arrival.comm->clique = clique;
-  clique->join(arrival.ranks, arrival.comm->rank, arrival.comm->device);
+  clique->join(arrival.ranks, arrival.comm->rank, arrival.comm->device, arrival.comm->made_at);
   if (clique->is_ready()) rendezvous().open.erase(place);
 }
 

@@ -8,13 +8,25 @@ namespace sim {
 namespace {
 
 // A pointer one past the end of an allocation is a legal argument.
-bool is_live(const Arena& arena, const void* pointer) {
-  return find_block(arena, pointer) || find_block(arena, static_cast<const char*>(pointer) - 1);
+Block block_at(const Arena& arena, const void* pointer) {
+  const Block block = find_block(arena, pointer);
+  return block ? block : find_block(arena, static_cast<const char*>(pointer) - 1);
+}
+
+// What is known to be touched of a block. A kernel's buffer of no elements may start where the block ends.
+bool ends_inside(const Block& block, const Access& access) {
+  const std::size_t offset = static_cast<const char*>(access.pointer) - block.start;
+  return offset >= block.bytes || access.bytes <= block.bytes - offset;
+}
+
+const char* own_unreachable(const Arena& arena, const Access& access, const char* if_not_live) {
+  const Block block = block_at(arena, access.pointer);
+  if (!block) return if_not_live;
+  return ends_inside(block, access) ? nullptr : "and what is touched reaches beyond the end of its allocation";
 }
 
 const char* peer_unreachable(const Device& device, Device& owner, const Access& access) {
-  Block block = find_block(owner.arena, access.pointer);
-  if (!block) block = find_block(owner.arena, static_cast<const char*>(access.pointer) - 1);
+  const Block block = block_at(owner.arena, access.pointer);
   if (!block) return "memory of another device that is not allocated";
   BlockPool* const blocks = block.span->pool.load(std::memory_order_relaxed);
   const std::uint32_t bit = 1u << device.index;
@@ -35,11 +47,10 @@ const char* peer_unreachable(const Device& device, Device& owner, const Access& 
 const char* unreachable(const Device& device, const Access& access) {
   const std::uintptr_t arena = arena_index(access.pointer);
   if (arena == static_cast<std::uintptr_t>(device.index))
-    return is_live(device.arena, access.pointer) ? nullptr : "memory of this device that is not allocated";
+    return own_unreachable(device.arena, access, "memory of this device that is not allocated");
   if (arena < static_cast<std::uintptr_t>(machine->device_count()))
     return peer_unreachable(device, device_at(static_cast<int>(arena)), access);
-  if (arena < arena_count)
-    return is_live(*machine->pinned_arena, access.pointer) ? nullptr : "pinned memory that was freed";
+  if (arena < arena_count) return own_unreachable(*machine->pinned_arena, access, "pinned memory that was freed");
   return is_registered(access.pointer) ? nullptr : "pageable host memory";
 }
 

@@ -34,7 +34,8 @@ void report(const char* format, ...) {
 void stop(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  print("fanout sim: undefined in CUDA, stopped here: ", format, arguments);
+  const std::string prefix = "fanout sim: undefined in CUDA, stopped at " + place_text(call_place) + ": ";
+  print(prefix.c_str(), format, arguments);
   va_end(arguments);
   std::abort();
 }

@@ -66,8 +66,8 @@ Stream* per_thread_stream(int device) {
 }
 
 void stop_for_destroyed(const char* call, const char* kind, const void* handle) {
-  stop("%s at %s, on current device cuda:%d: %s %p was destroyed before (%s)", call, place_text(call_place).c_str(),
-       this_thread.device, kind, handle, objects::history(handle).c_str());
+  stop("%s on current device cuda:%d: %s %p was destroyed before (%s)", call, this_thread.device, kind, handle,
+       objects::history(handle).c_str());
 }
 
 }  // namespace sim
