@@ -14,7 +14,8 @@ std::string place_text(const SourceLine& place);
 /// Prints one line.
 [[gnu::format(printf, 1, 2)]] void report(const char* format, ...);
 
-/// For what CUDA calls undefined: prints the line, with the place of this thread's call, and aborts, so that nobody relies on a friendly meaning.
+/// For what CUDA calls undefined: prints the line, with the place of this thread's call, and aborts, so that nobody
+/// relies on a friendly meaning.
 [[noreturn, gnu::cold, gnu::format(printf, 1, 2)]] void stop(const char* format, ...);
 
 }  // namespace sim
