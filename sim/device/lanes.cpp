@@ -131,12 +131,14 @@ void Fibers::begin(const Grid& grid, unsigned thread) {
   lanes.warps = (grid.threads + kWarpSize - 1) / kWarpSize;
   lanes.alive_threads = grid.threads - thread;
   lanes.arrived_threads = 0;
+  lanes.interval = 0;
   lanes.current = thread;
   for (unsigned warp = 0; warp < lanes.warps; ++warp) lanes.alive[warp] = 0;
   for (unsigned other = thread; other < grid.threads; ++other) lanes.alive[other / kWarpSize] |= bit(other);
   for (unsigned warp = 0; warp < lanes.warps; ++warp) {
     lanes.ready[warp] = lanes.alive[warp];
     lanes.warp[warp].waiting = 0;
+    lanes.warp[warp].interval = 0;
   }
   for (unsigned other = 0; other < grid.threads; ++other) lanes.operand[other] = nullptr;
   home_ = thread;
@@ -175,6 +177,7 @@ void Fibers::switch_home() {
 
 void Fibers::release_block() {
   lanes.arrived_threads = 0;
+  ++lanes.interval;
   if (lanes.combine != nullptr) lanes.combine(lanes.operand, lanes.grid->threads);
   for (unsigned warp = 0; warp < lanes.warps; ++warp) lanes.ready[warp] = lanes.alive[warp];
 }
@@ -189,6 +192,7 @@ void Fibers::release_warp(unsigned warp, std::uint32_t group) {
   }
   if (mine.combine[first] != nullptr) mine.combine[first](mine.operand, group);
   mine.waiting &= ~group;
+  ++mine.interval;
   lanes.ready[warp] |= group;
 }
 
@@ -276,6 +280,11 @@ void block_meet(const Grid& grid, unsigned rank, void* operand, BlockCombine com
   } else {
     mine.switch_away();
   }
+}
+
+Intervals intervals_of(unsigned thread) {
+  if (fibers == nullptr || fibers->lanes.grid == nullptr) return {0, 0};
+  return {fibers->lanes.interval, fibers->lanes.warp[thread / kWarpSize].interval};
 }
 
 void finish_block() {

@@ -14,14 +14,12 @@
 namespace sim {
 namespace {
 
-constexpr std::size_t kDynamicSharedBytes = 227 * 1024;  // the most that a block may ask for
-
 struct SharedMemory {
-  SharedMemory() : bytes(static_cast<char*>(std::aligned_alloc(128, kDynamicSharedBytes))) {}
+  SharedMemory() : bytes(static_cast<char*>(std::aligned_alloc(128, kMostDynamicSharedBytes))) {}
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
   ~SharedMemory() {
-    note_usable(bytes, kDynamicSharedBytes, kDynamicSharedBytes);
+    note_usable(bytes, kMostDynamicSharedBytes, kMostDynamicSharedBytes);
     std::free(bytes);
   }
   char* bytes;
@@ -41,7 +39,7 @@ void* dynamic_shared() {
 void prepare_dynamic_shared(std::size_t bytes) {
   static const bool poison = parse_switch(std::getenv("FANOUT_SIM_POISON")).value_or(false);
   char* memory = shared_memory().bytes;
-  note_usable(memory, bytes, kDynamicSharedBytes);
+  note_usable(memory, bytes, kMostDynamicSharedBytes);
   if (poison) std::memset(memory, 0xFF, bytes);
 }
 
@@ -58,8 +56,13 @@ const char* kernel_name(const char* text, const char* function) {
   const std::string_view all(function);
   const auto begin = all.rfind(key);
   if (begin == std::string_view::npos || begin == 0 || std::strchr(" [", all[begin - 1]) == nullptr) return text;
-  const auto value = begin + key.size();
-  const auto end = all.find_first_of(";]", value);
+  auto value = begin + key.size();
+  if (all[value] == '&') ++value;  // as clang writes it
+  auto end = value;
+  for (int depth = 0; end < all.size() && (depth > 0 || std::strchr(",;]", all[end]) == nullptr); ++end) {
+    if (std::strchr("<({[", all[end]) != nullptr) ++depth;
+    if (std::strchr(">)}]", all[end]) != nullptr) --depth;
+  }
   static std::mutex mutex;
   static auto* const names = new std::set<std::string>();  // never freed: launches may come until the very end
   const std::lock_guard lock(mutex);

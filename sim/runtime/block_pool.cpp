@@ -14,9 +14,14 @@ namespace {
 constexpr std::size_t kUnit = 256;
 constexpr std::size_t kSmallBytes = 128 << 10;  // larger blocks get a span each
 constexpr std::size_t kBlocksPerSpan = 8;
+#if defined(FANOUT_SIM_KERNEL_CHECKS)
+constexpr std::size_t kGapBytes = kUnit;  // behind each block, so that the next one is not hit by a step too far
+#else
+constexpr std::size_t kGapBytes = 0;
+#endif
 
 std::uint32_t class_of(std::size_t bytes) {
-  const std::size_t top = (bytes + kUnit - 1) / kUnit - 1;  // index of the last unit
+  const std::size_t top = (bytes + kGapBytes + kUnit - 1) / kUnit - 1;  // index of the last unit
   if (top < 16) return static_cast<std::uint32_t>(top);
   const int shift = std::bit_width(top) - 4;
   return static_cast<std::uint32_t>(shift * 8 + (top >> shift));
@@ -105,7 +110,7 @@ void BlockPool::recycle_locked(Span* span, void* pointer, std::size_t bytes) {
 }
 
 Span* BlockPool::add_span(std::size_t bytes, std::uint32_t size_class) {
-  const std::size_t block = size_class == kExact ? bytes : class_bytes(size_class);
+  const std::size_t block = size_class == kExact ? bytes + kGapBytes : class_bytes(size_class);
   const std::size_t wanted = round_up(block <= kSmallBytes ? block * kBlocksPerSpan : block, kPageBytes);
   if (wanted > max_bytes_ - use_.reserved) return nullptr;
   Span* const span = arena_.acquire(wanted, this);

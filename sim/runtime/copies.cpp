@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "sim/device/kernel_checks.h"
 #include "sim/runtime/operands.h"
 #include "sim/runtime/order.h"
 #include "sim/runtime/report.h"
@@ -20,6 +21,8 @@ struct Side {
 void copy_rows(const Side& target, const Side& source, const Extent& extent) {
   auto* to = static_cast<char*>(const_cast<void*>(target.pointer));
   const auto* from = static_cast<const char*>(source.pointer);
+  for (std::size_t row = 0; row < extent.height; ++row)
+    checks::copied(to + row * target.pitch, from + row * source.pitch, extent.width);
   if (target.pitch == extent.width && source.pitch == extent.width) {
     std::memcpy(to, from, extent.width * extent.height);
     return;

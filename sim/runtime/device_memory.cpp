@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "sim/device/kernel_checks.h"
 #include "sim/runtime/memory_marks.h"
 #include "sim/runtime/order.h"
 #include "sim/runtime/streams.h"
@@ -86,6 +87,7 @@ void* reuse_waiting(Stream& stream, const BlockPool& blocks, std::size_t bytes) 
 cudaError_t allocate(void** pointer, std::size_t bytes, Device& device, BlockPool& blocks) {
   void* const block = device.allocate(blocks, bytes);
   if (!block) return cudaErrorMemoryAllocation;
+  checks::allocated(block, bytes);
   const bool from_pool = &blocks != &device.mallocs;
   objects::made(from_pool ? objects::Kind::pool_memory : objects::Kind::device_memory, block, device.index, bytes);
   *pointer = block;
@@ -98,6 +100,7 @@ cudaError_t allocate_in(Stream& stream, void** pointer, std::size_t bytes, const
   if (is_late()) {
     if (void* const block = reuse_waiting(stream, pool.blocks, bytes)) {
       if (machine->settings.poison) late::enqueue(stream, [block, bytes] { fill_with_nan(block, bytes); });
+      checks::allocated(block, bytes);
       objects::made(objects::Kind::pool_memory, block, pool.device, bytes);
       if (order::is_on()) order::allocated(block, bytes, &stream);
       *pointer = block;

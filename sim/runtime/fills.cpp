@@ -2,6 +2,7 @@
 // cudaMemset and its relatives: device memory or pinned host memory.
 #include <cstring>
 
+#include "sim/device/kernel_checks.h"
 #include "sim/runtime/operands.h"
 #include "sim/runtime/order.h"
 #include "sim/runtime/reach.h"
@@ -26,6 +27,8 @@ cudaError_t fill(const char* call, void* target, std::size_t pitch, int value, c
       order::operation(stream, call, written.data(), static_cast<int>(written.size()));
     }
     const late::HostRange host = on_host ? late::HostRange{target, extent.reach(pitch)} : late::HostRange{};
+    for (std::size_t row = 0; row < extent.height; ++row)
+      checks::written(static_cast<char*>(target) + row * pitch, extent.width);
     const auto write = [target, pitch, value, extent] {
       if (pitch == extent.width) {
         std::memset(target, value, extent.width * extent.height);

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "sim/call_place.h"
 #include "sim/host_api.h"
 #include "sim/runtime/arena.h"
 #include "sim/runtime/block_pool.h"
@@ -112,6 +113,8 @@ struct ThreadState {
   int device = 0;
   cudaError_t last_error = cudaSuccess;
   bool in_host_function = false;
+  int running_device = -1;  // of the operation that runs
+  SourceLine launched_at{};
 };
 inline constinit thread_local ThreadState this_thread;
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "sim/device/kernel_checks.h"
 #include "sim/runtime/function_limits.h"
 #include "sim/runtime/order.h"
 #include "sim/runtime/reach.h"
@@ -23,11 +24,19 @@ bool shape_is_legal(const cudaLaunchConfig_t& config) {
          config.dynamicSmemBytes <= dynamic_shared_limit();
 }
 
+// Runs it on this thread, as an operation of the device that was queued at that place.
+void run_on(int device, const SourceLine& place, void (*work)(void*), void* object) {
+  this_thread.running_device = device;
+  this_thread.launched_at = place;
+  work(object);
+}
+
 // The borrowed callable as one that lives until it runs.
-std::function<void()> owned(WorkRef work) {
+std::function<void()> owned(int device, WorkRef work) {
   std::shared_ptr<void> copy(::operator new(work.bytes), [](void* memory) { ::operator delete(memory); });
   std::memcpy(copy.get(), work.object, work.bytes);
-  return [copy = std::move(copy), run = work.run] { run(copy.get()); };
+  return
+      [copy = std::move(copy), run = work.run, device, place = call_place] { run_on(device, place, run, copy.get()); };
 }
 
 // After all checks but those of the pointers.
@@ -38,10 +47,10 @@ cudaError_t run(Stream& stream, const char* name, const Access* accesses, int co
   if (faults::breaks(stream.device)) return cudaSuccess;
   if (order::is_on()) order::operation(stream, name, accesses, count);
   if (is_late()) [[unlikely]] {
-    late::enqueue(stream, owned(work));
+    late::enqueue(stream, owned(stream.device, work));
     return cudaSuccess;
   }
-  run_in_order(stream, [&] { work.run(work.object); });
+  run_in_order(stream, [&] { run_on(stream.device, call_place, work.run, work.object); });
   return cudaSuccess;
 }
 
@@ -61,6 +70,9 @@ cudaError_t submit_work(cudaStream_t handle, const char* what, const Access* acc
                         bool need_current) {
   return with_stream(handle, what, [&](Stream& stream) -> cudaError_t {
     if (need_current && stream.device != this_thread.device) return cudaErrorInvalidResourceHandle;
+    for (int i = 0; i < count; ++i) {
+      if (accesses[i].write) checks::written_from(accesses[i].pointer);
+    }
     return run(stream, what, accesses, count, work);
   });
 }

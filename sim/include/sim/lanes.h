@@ -17,6 +17,7 @@ inline constexpr int kMaxThreadsPerBlock = 1024;
 /// first waits for another.
 struct Grid {
   const char* kernel = "";
+  dim3 size;  // in blocks
   dim3 block;
   unsigned threads = 0;                                       // in a block
   std::size_t dynamic_shared_bytes = 0;                       // each block
@@ -47,6 +48,8 @@ void block_meet(const Grid& grid, unsigned thread, void* operand, BlockCombine c
 
 /// Ends the part of the thread that turned the plain loop into fibers, and runs the rest of its block.
 void finish_block();
+
+inline constexpr std::size_t kMostDynamicSharedBytes = 227 * 1024;  // that a block may ask for
 
 /// The dynamic shared memory of this host thread's block, 128-byte aligned.
 void* dynamic_shared();

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "sim/host_api.h"
+#include "sim/kernel_checks.h"
 #include "sim/lanes.h"
 
 // Internal linkage and no address taken: then no store through a pointer can change them, which is what lets the
@@ -58,6 +59,7 @@ template <class Body>
   const unsigned block_x = block_size.x, block_y = block_size.y, block_z = block_size.z;
   Grid grid;
   grid.kernel = kernel;
+  grid.size = grid_size;
   grid.block = block_size;
   grid.threads = block_x * block_y * block_z;
   grid.body = &fiber_body;
@@ -68,6 +70,15 @@ template <class Body>
   gridDim = dim3(grid_x, grid_y, grid_z);
   blockDim = dim3(block_x, block_y, block_z);
   current_grid = &grid;
+#if defined(FANOUT_SIM_KERNEL_CHECKS)
+  checks::begin(grid, &threadIdx,
+                {{{&threadIdx, sizeof threadIdx},
+                  {&blockIdx, sizeof blockIdx},
+                  {&blockDim, sizeof blockDim},
+                  {&gridDim, sizeof gridDim},
+                  {&current_grid, sizeof current_grid},
+                  {&block_has_fibers, sizeof block_has_fibers}}});
+#endif
 
   const auto run_block = [&] {
     block_has_fibers = false;
@@ -98,6 +109,9 @@ template <class Body>
       }
     }
   }
+#if defined(FANOUT_SIM_KERNEL_CHECKS)
+  checks::end();
+#endif
   current_grid = nullptr;
 }
 

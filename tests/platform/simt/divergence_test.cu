@@ -82,7 +82,11 @@ TEST_CASE("threads that wait for ever stop the program, which names kernel, bloc
     static_cast<void>(launch<half_waits_kernel<float>>(nullptr, {dim3(3), dim3(67)}, out.data()));
   });
   CHECK(death.signal == SIGABRT);
+#if defined(__clang__)  // which leaves the arguments of the template out
+  CHECK_THAT(death.report, Contains("half_waits_kernel"));
+#else
   CHECK_THAT(death.report, Contains("half_waits_kernel<float>"));
+#endif
   CHECK_THAT(death.report, Contains("block (0, 0, 0)"));
   CHECK_THAT(death.report, Contains("threads 0 to 39 wait at __syncthreads, divergence_test.cu:"));
   CHECK_THAT(death.report, Contains("threads 40 to 63 wait at __shfl_sync, divergence_test.cu:"));
