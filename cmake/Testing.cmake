@@ -24,7 +24,7 @@ function(fanout_test name)
   target_compile_options(${name}_tests PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
   # Through the launcher, since discovery takes a list of variables apart.
   set_target_properties(${name}_tests PROPERTIES CROSSCOMPILING_EMULATOR
-                        "${CMAKE_COMMAND};-E;env;FANOUT_SIM_POISON=1;FANOUT_SIM_RACES=1;${ARG_ENVIRONMENT}")
+                        "${CMAKE_COMMAND};-E;env;FANOUT_SIM_POISON=1;FANOUT_SIM_PROTECT=1;FANOUT_SIM_RACES=1;${ARG_ENVIRONMENT}")
   catch_discover_tests(${name}_tests TEST_PREFIX "${name}: " DISCOVERY_MODE PRE_TEST
                        PROPERTIES TIMEOUT 300 FAIL_REGULAR_EXPRESSION "No tests ran")
   if(FANOUT_PLATFORM STREQUAL "sim" AND NOT ARG_CHOOSES_MODE)

@@ -6,11 +6,11 @@ set -euo pipefail
 
 count=$1
 program=$2
-export FANOUT_SIM_MODE=late FANOUT_SIM_POISON=1 FANOUT_SIM_RACES=${FANOUT_SIM_RACES-1}
+export FANOUT_SIM_MODE=late FANOUT_SIM_POISON=1 FANOUT_SIM_PROTECT=1 FANOUT_SIM_RACES=${FANOUT_SIM_RACES-1}
 for ((seed = 0; seed < count; ++seed)); do
   if ! output=$(FANOUT_SIM_SEED=$seed "$program" '~[eager]~[.]' 2>&1); then
     echo "$output"
-    echo "again: FANOUT_SIM_MODE=late FANOUT_SIM_POISON=1 FANOUT_SIM_RACES=$FANOUT_SIM_RACES FANOUT_SIM_SEED=$seed $program '~[eager]~[.]'"
+    echo "again: FANOUT_SIM_MODE=late FANOUT_SIM_POISON=1 FANOUT_SIM_PROTECT=1 FANOUT_SIM_RACES=$FANOUT_SIM_RACES FANOUT_SIM_SEED=$seed $program '~[eager]~[.]'"
     exit 1
   fi
 done

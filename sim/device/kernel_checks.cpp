@@ -6,7 +6,6 @@
 
 #include <link.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -18,6 +17,7 @@
 
 #include "sim/device/kernel_checks.h"
 #include "sim/device/lanes.h"
+#include "sim/runtime/code_places.h"
 #include "sim/runtime/machine.h"
 #include "sim/runtime/objects.h"
 #include "sim/runtime/reach.h"
@@ -84,28 +84,6 @@ int find_thread_local_memory(dl_phdr_info* info, std::size_t, void* found) {
   return 1;  // the first is the program itself
 }
 
-// "file.cu:12" of the call that came from `code`.
-std::string line_of(const void* code) {
-  std::uintptr_t base = 0;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* out) {
-        *static_cast<std::uintptr_t*>(out) = info->dlpi_addr;
-        return 1;
-      },
-      &base);
-  char program[4096] = {}, command[5000];
-  if (readlink("/proc/self/exe", program, sizeof program - 1) < 0) return "an unknown place";
-  std::snprintf(command, sizeof command, "addr2line -e '%s' 0x%zx 2>/dev/null", program,
-                reinterpret_cast<std::uintptr_t>(code) - base - 1);
-  std::string line;
-  if (FILE* output = popen(command, "r")) {
-    for (int c = std::fgetc(output); c != EOF && c != '\n' && c != ' '; c = std::fgetc(output))
-      line += static_cast<char>(c);
-    pclose(output);
-  }
-  return line.empty() ? "an unknown place" : line;
-}
-
 std::string index_text(const dim3& size, std::uint64_t rank) {
   char text[64];
   std::snprintf(text, sizeof text, "(%u, %u, %u)", static_cast<unsigned>(rank % size.x),
@@ -114,8 +92,8 @@ std::string index_text(const dim3& size, std::uint64_t rank) {
 }
 
 std::string who(const Grid& grid, const Touch& touch) {
-  return "block " + index_text(grid.size, touch.block) + ", thread " + index_text(grid.block, touch.thread) + " at " +
-         line_of(touch.code);
+  return "block " + index_text(grid.size, touch.block) + ", thread " + index_text(grid.block, touch.thread) + " " +
+         code_text(touch.code);
 }
 
 [[noreturn, gnu::cold]] void stop_for(const Checker& self, const std::string& text) {
@@ -230,10 +208,7 @@ void require_reachable(Checker& self, std::uintptr_t address, std::size_t size, 
   Range& known = writes ? self.live_to_write : self.live;
   if (known.holds(address) && known.holds(address + size - 1)) return;
   const auto* const pointer = reinterpret_cast<const void*>(address);
-  const auto arena = arena_index(pointer);
-  const bool is_pinned = arena + 1 == arena_count;
-  const Arena& there = is_pinned ? *machine->pinned_arena : device_at(static_cast<int>(arena)).arena;
-  const Block block = find_block(there, pointer);
+  const Block block = find_block(pointer);
   const char* why = nullptr;
   if (!block || size > block.bytes - static_cast<std::size_t>(static_cast<const char*>(pointer) - block.start)) {
     why = "outside of any allocation";
@@ -326,7 +301,7 @@ void written(const void* pointer, std::size_t bytes) {
 
 void written_from(const void* pointer) {
   if (pointer == nullptr || !is_on_a_device(pointer)) return;
-  const Block block = find_block(device_at(static_cast<int>(arena_index(pointer))).arena, pointer);
+  const Block block = find_block(pointer);
   if (!block) return;
   const std::size_t offset = static_cast<std::size_t>(static_cast<const char*>(pointer) - block.start);
   std::memset(marks_of(pointer), 1, block.bytes - offset);

@@ -12,6 +12,7 @@
 #include "sim/nccl/report.h"
 #include "sim/runtime/faults.h"
 #include "sim/runtime/order.h"
+#include "sim/runtime/protection.h"
 #include "sim/runtime/reach.h"
 #include "sim/runtime/report.h"
 #include "sim/runtime/streams.h"
@@ -110,13 +111,17 @@ class StreamUses {
       const PlaceGuard place(use.place);
       order::operation(*use.stream, what, use.accesses.data(), use.count);
     }
-    late::enqueue_joint(streams, std::move(work));
+    late::enqueue_joint(streams, [work = std::move(work)] {
+      const protection::Opened opened = protection::open_all();
+      work();
+    });
     return true;
   }
 
   static void step(void* object) {
     auto& self = *static_cast<StreamUses*>(object);
     if (self.entered_ == self.size_) {
+      const protection::Opened opened = protection::open_all();
       self.work_.run(self.work_.object);
       self.ran_ = true;
       return;

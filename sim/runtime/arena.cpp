@@ -20,23 +20,24 @@ constexpr std::size_t kFreshFillBytes = std::size_t{64} << 20;  // filling touch
 constexpr std::size_t kGiveBackBytes = std::size_t{64} << 20;   // released spans from here on go back to the system
 }  // namespace
 
-Arena::Arena(char* base, std::size_t limit) : base_(base), limit_(limit) {
+Arena::Arena(char* base, std::size_t limit, bool closed) : base_(base), limit_(limit), closed_(closed) {
   void* table = mmap(nullptr, kPages * sizeof(*table_), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (table == MAP_FAILED) std::abort();
   table_ = static_cast<std::atomic<Span*>*>(table);  // zero bytes are null pointers
 }
 
-Span* Arena::acquire(std::size_t bytes, BlockPool* pool) {
+Span* Arena::acquire(std::size_t bytes, std::size_t gap_bytes, BlockPool* pool) {
   if (bytes > limit_) return nullptr;
-  bytes = round_up(bytes, kPageBytes);
+  const std::size_t lent_bytes = round_up(bytes, kPageBytes);
+  bytes = round_up(bytes + gap_bytes, kPageBytes);
   const std::size_t pages = bytes >> kPageShift;
   std::lock_guard guard(mutex_);
-  if (bytes > round_up(limit_, kPageBytes) - lent_.load(std::memory_order_relaxed)) return nullptr;
+  if (lent_bytes > round_up(limit_, kPageBytes) - lent_.load(std::memory_order_relaxed)) return nullptr;
   const std::size_t fresh_before = fresh_page_;
   const std::size_t page = take_pages(pages);
   if (page == kNoPage) return nullptr;
-  lent_.fetch_add(bytes, std::memory_order_relaxed);
+  lent_.fetch_add(lent_bytes, std::memory_order_relaxed);
 
   Span* span = nullptr;
   if (spare_spans_.empty()) {
@@ -47,10 +48,15 @@ Span* Arena::acquire(std::size_t bytes, BlockPool* pool) {
   }
   span->base = base_ + (page << kPageShift);
   span->bytes = bytes;
+  span->lent_bytes = lent_bytes;
   span->pool.store(pool, std::memory_order_relaxed);
   span->next = span->previous = nullptr;
   mark_usable(span->base, bytes);
-  if (page + pages > fresh_before) fill_with_nan(span->base, std::min(bytes, kFreshFillBytes));
+  if (page + pages > fresh_before) {
+    open();
+    fill_with_nan(span->base, std::min(bytes, kFreshFillBytes));
+    close();
+  }
   mark_unusable(span->base, bytes);
   for (std::size_t i = page; i < page + pages; ++i) table_[i].store(span, std::memory_order_release);
   return span;
@@ -62,7 +68,7 @@ void Arena::release(Span* span) {
   const std::size_t pages = span->bytes >> kPageShift;
   for (std::size_t i = page; i < page + pages; ++i) table_[i].store(nullptr, std::memory_order_release);
   span->pool.store(nullptr, std::memory_order_relaxed);
-  lent_.fetch_sub(span->bytes, std::memory_order_relaxed);
+  lent_.fetch_sub(span->lent_bytes, std::memory_order_relaxed);
   if (span->bytes >= kGiveBackBytes) madvise(span->base, span->bytes, MADV_DONTNEED);
   spare_spans_.push_back(span);
   add_free_range(page, pages);
@@ -116,10 +122,27 @@ bool Arena::make_accessible(std::size_t end_page) {
   const std::size_t end = std::min(round_up(end_page, kAccessStep), kPages);
   char* const start = base_ + (accessible_pages_ << kPageShift);
   const std::size_t bytes = (end - accessible_pages_) << kPageShift;
-  if (mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) return false;
+  std::lock_guard guard(access_mutex_);
+  if ((!closed_ || openings_ > 0) && mprotect(start, bytes, PROT_READ | PROT_WRITE) != 0) return false;
   madvise(start, bytes, MADV_HUGEPAGE);
   accessible_pages_ = end;
   return true;
+}
+
+void Arena::open() {
+  if (!closed_) return;
+  std::lock_guard guard(access_mutex_);
+  if (openings_++ == 0) protect(PROT_READ | PROT_WRITE);
+}
+
+void Arena::close() {
+  if (!closed_) return;
+  std::lock_guard guard(access_mutex_);
+  if (--openings_ == 0) protect(PROT_NONE);
+}
+
+void Arena::protect(int rights) {
+  if (accessible_pages_ > 0 && mprotect(base_, accessible_pages_ << kPageShift, rights) != 0) std::abort();
 }
 
 }  // namespace sim

@@ -32,8 +32,9 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t unit) {
 /// Consecutive pages cut into blocks of one size. Never deleted, so that a lookup may read it without a lock.
 struct Span {
   char* base = nullptr;
-  std::size_t bytes = 0;
-  std::size_t block_bytes = 0;
+  std::size_t bytes = 0;        // of its pages
+  std::size_t lent_bytes = 0;   // those that count: without the gaps between blocks
+  std::size_t block_bytes = 0;  // from one block to the next
   std::uint32_t block_count = 0;
   std::uint32_t size_class = 0;
   std::atomic<BlockPool*> pool{nullptr};
@@ -52,12 +53,18 @@ struct Span {
 
 class Arena {
  public:
-  /// Takes over the reserved range [base, base + kArenaBytes) and lends at most `limit` bytes of it.
-  Arena(char* base, std::size_t limit);
+  /// Takes over the reserved range [base, base + kArenaBytes) and lends at most `limit` bytes of it. One that is
+  /// `closed` can be touched only between open() and close().
+  Arena(char* base, std::size_t limit, bool closed);
 
-  /// A span of whole pages for `pool`, or null when the limit is reached. Memory never lent before is filled with NaN.
-  Span* acquire(std::size_t bytes, BlockPool* pool);
+  /// A span of whole pages for `pool`, or null when the limit is reached, to which `gap_bytes` more do not count.
+  /// Memory never lent before is filled with NaN.
+  Span* acquire(std::size_t bytes, std::size_t gap_bytes, BlockPool* pool);
   void release(Span* span);
+
+  /// Each open() has its close(); for the whole process. Nothing to do for an arena that is always open.
+  void open();
+  void close();
 
   /// The span in use that holds `pointer`, which must lie in this arena; null if none.
   Span* span_of(const void* pointer) const {
@@ -73,6 +80,7 @@ class Arena {
   void add_free_range(std::size_t page, std::size_t pages);
   void forget_free_range(Ranges::iterator range);
   bool make_accessible(std::size_t end_page);
+  void protect(int rights);
 
   char* base_;
   std::size_t limit_;
@@ -82,6 +90,9 @@ class Arena {
   Ranges free_by_page_;
   std::set<std::pair<std::size_t, std::size_t>> free_by_size_;  // pages, first page
   std::size_t fresh_page_ = 0;                                  // pages from here on were never lent
+  const bool closed_;
+  std::mutex access_mutex_;  // taken behind mutex_
+  int openings_ = 0;
   std::size_t accessible_pages_ = 0;
   std::vector<Span*> spare_spans_;
 };

@@ -15,13 +15,13 @@ constexpr std::size_t kUnit = 256;
 constexpr std::size_t kSmallBytes = 128 << 10;  // larger blocks get a span each
 constexpr std::size_t kBlocksPerSpan = 8;
 #if defined(FANOUT_SIM_KERNEL_CHECKS)
-constexpr std::size_t kGapBytes = kUnit;  // behind each block, so that the next one is not hit by a step too far
+constexpr bool kChecksKernels = true;
 #else
-constexpr std::size_t kGapBytes = 0;
+constexpr bool kChecksKernels = false;
 #endif
 
 std::uint32_t class_of(std::size_t bytes) {
-  const std::size_t top = (bytes + kGapBytes + kUnit - 1) / kUnit - 1;  // index of the last unit
+  const std::size_t top = (bytes + kUnit - 1) / kUnit - 1;  // index of the last unit
   if (top < 16) return static_cast<std::uint32_t>(top);
   const int shift = std::bit_width(top) - 4;
   return static_cast<std::uint32_t>(shift * 8 + (top >> shift));
@@ -35,8 +35,31 @@ std::size_t class_bytes(std::uint32_t size_class) {
 
 }  // namespace
 
-BlockPool::BlockPool(Arena& arena, Unused unused, std::size_t max_bytes, bool poison)
-    : arena_(arena), unused_(unused), max_bytes_(max_bytes), poison_(poison) {}
+BlockPool::BlockPool(Arena& arena, Unused unused, std::size_t max_bytes, const Settings& settings)
+    : arena_(arena),
+      unused_(unused),
+      max_bytes_(max_bytes),
+      poison_(settings.poison),
+      marks_gaps_(settings.protect && !kMemoryIsMarked),
+      gap_bytes_(kChecksKernels || settings.protect ? kUnit : 0) {}
+
+void BlockPool::spoil(void* block, std::size_t bytes) {
+  if (!poison_ && !marks_gaps_) return;
+  arena_.open();
+  if (poison_) fill_with_nan(block, bytes);
+  if (marks_gaps_) fill_with_nan(static_cast<char*>(block) + bytes, gap_bytes_);
+  arena_.close();
+}
+
+const char* BlockPool::written_behind(const Block& block) const {
+  if (!marks_gaps_) return nullptr;
+  arena_.open();
+  const char* const gap = block.start + block.bytes;
+  const auto is_written = [](char byte) { return static_cast<unsigned char>(byte) != kNanByte; };
+  const char* const found = std::find_if(gap, gap + gap_bytes_, is_written);
+  arena_.close();
+  return found == gap + gap_bytes_ ? nullptr : found;
+}
 
 void* BlockPool::allocate(std::size_t bytes, std::uint8_t tag) {
   if (bytes > kArenaBytes) return nullptr;
@@ -53,11 +76,11 @@ void* BlockPool::allocate(std::size_t bytes, std::uint8_t tag) {
   if (span->free_blocks.empty()) unlink(span);
   span->requested[index] = bytes;
   span->tags[index] = tag;
-  use_.used += span->block_bytes;
+  use_.used += span->block_bytes - gap_bytes_;
   use_.used_high = std::max(use_.used_high, use_.used);
   char* const block = span->block(index);
   mark_usable(block, bytes);
-  if (poison_) fill_with_nan(block, bytes);
+  spoil(block, bytes);
   return block;
 }
 
@@ -83,7 +106,7 @@ bool BlockPool::revive(Span* span, void* pointer, std::size_t bytes) {
   if (span->size_class == kExact || span->size_class != class_of(bytes)) return false;
   span->requested[span->index_of(pointer)] = bytes;
   mark_usable(pointer, bytes);
-  use_.used += span->block_bytes;
+  use_.used += span->block_bytes - gap_bytes_;
   use_.used_high = std::max(use_.used_high, use_.used);
   return true;
 }
@@ -92,12 +115,12 @@ std::size_t BlockPool::retire_locked(Span* span, void* pointer) {
   if (span->pool.load(std::memory_order_relaxed) != this) return 0;
   const std::uint32_t index = span->index_of(pointer);
   if (index >= span->block_count || span->block(index) != pointer) return 0;
-  use_.used -= span->requested[index] > 0 ? span->block_bytes : 0;
+  use_.used -= span->requested[index] > 0 ? span->block_bytes - gap_bytes_ : 0;
   return std::exchange(span->requested[index], 0);
 }
 
 void BlockPool::recycle_locked(Span* span, void* pointer, std::size_t bytes) {
-  if (poison_) fill_with_nan(pointer, bytes);
+  spoil(pointer, bytes);
   mark_unusable(pointer, bytes);
   if (span->free_blocks.empty()) link(span);
   span->free_blocks.push_back(span->index_of(pointer));
@@ -110,13 +133,13 @@ void BlockPool::recycle_locked(Span* span, void* pointer, std::size_t bytes) {
 }
 
 Span* BlockPool::add_span(std::size_t bytes, std::uint32_t size_class) {
-  const std::size_t block = size_class == kExact ? bytes + kGapBytes : class_bytes(size_class);
+  const std::size_t block = size_class == kExact ? bytes : class_bytes(size_class);
   const std::size_t wanted = round_up(block <= kSmallBytes ? block * kBlocksPerSpan : block, kPageBytes);
   if (wanted > max_bytes_ - use_.reserved) return nullptr;
-  Span* const span = arena_.acquire(wanted, this);
-  if (!span) return nullptr;
   const std::size_t count = block <= kSmallBytes ? wanted / block : 1;
-  span->block_bytes = block;
+  Span* const span = arena_.acquire(wanted, count * gap_bytes_, this);
+  if (!span) return nullptr;
+  span->block_bytes = block + gap_bytes_;
   span->block_count = static_cast<std::uint32_t>(count);
   span->size_class = size_class;
   span->requested.assign(count, 0);
@@ -124,7 +147,7 @@ Span* BlockPool::add_span(std::size_t bytes, std::uint32_t size_class) {
   span->free_blocks.clear();
   for (std::size_t i = count; i-- > 0;) span->free_blocks.push_back(static_cast<std::uint32_t>(i));
   spans_.push_back(span);
-  use_.reserved += span->bytes;
+  use_.reserved += span->lent_bytes;
   use_.reserved_high = std::max(use_.reserved_high, use_.reserved);
   link(span);
   return span;
@@ -147,7 +170,7 @@ void BlockPool::unlink(Span* span) {
 // The span must be linked; it leaves spans_ too.
 void BlockPool::release(Span* span) {
   unlink(span);
-  use_.reserved -= span->bytes;
+  use_.reserved -= span->lent_bytes;
   spans_.erase(std::find(spans_.begin(), spans_.end(), span));
   arena_.release(span);
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "sim/runtime/arena.h"
+#include "sim/runtime/settings.h"
 #include "sim/runtime/spin_lock.h"
 
 namespace sim {
@@ -17,13 +18,22 @@ enum class Unused {
   given_back  // at once: cudaMalloc, cudaMallocHost
 };
 
+/// A live allocation.
+struct Block {
+  char* start = nullptr;
+  std::size_t bytes = 0;  // as requested
+  Span* span = nullptr;
+  std::uint8_t tag = 0;
+  explicit operator bool() const { return start != nullptr; }
+};
+
 struct PoolUse {
   std::size_t reserved, reserved_high, used, used_high;
 };
 
 class BlockPool {
  public:
-  BlockPool(Arena& arena, Unused unused, std::size_t max_bytes, bool poison);
+  BlockPool(Arena& arena, Unused unused, std::size_t max_bytes, const Settings& settings);
 
   /// A 256-byte aligned block, or null when neither arena nor pool limit has room. `tag` can be read with the block.
   void* allocate(std::size_t bytes, std::uint8_t tag = 0);
@@ -43,6 +53,12 @@ class BlockPool {
 
   /// Frees every block, used or not.
   void clear();
+
+  /// Fills a block with what nobody has written, and the gap behind it with what must stay there, as far as the
+  /// settings ask for it.
+  void spoil(void* block, std::size_t bytes);
+  /// The first byte of the gap behind a block that somebody has written; null if there is none.
+  const char* written_behind(const Block& block) const;
 
   PoolUse use();
   void reset_high_marks(bool reserved, bool used);
@@ -67,21 +83,14 @@ class BlockPool {
   const Unused unused_;
   const std::size_t max_bytes_;
   const bool poison_;
+  const bool marks_gaps_;
+  const std::size_t gap_bytes_;  // behind each block, so that a step too far is seen and hits no other
   SpinLock lock_;
   Span* with_free_blocks_[kClasses + 1] = {};
   std::vector<Span*> spans_;
   PoolUse use_{};
   std::uint64_t release_threshold_ = 0;
   std::atomic<bool> wants_trim_{false};
-};
-
-/// A live allocation.
-struct Block {
-  char* start = nullptr;
-  std::size_t bytes = 0;  // as requested
-  Span* span = nullptr;
-  std::uint8_t tag = 0;
-  explicit operator bool() const { return start != nullptr; }
 };
 
 /// The live allocation that holds `pointer`, which must lie in `arena`; empty if there is none.

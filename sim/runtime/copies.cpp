@@ -7,6 +7,7 @@
 #include "sim/device/kernel_checks.h"
 #include "sim/runtime/operands.h"
 #include "sim/runtime/order.h"
+#include "sim/runtime/protection.h"
 #include "sim/runtime/report.h"
 
 using namespace sim;
@@ -21,6 +22,7 @@ struct Side {
 void copy_rows(const Side& target, const Side& source, const Extent& extent) {
   auto* to = static_cast<char*>(const_cast<void*>(target.pointer));
   const auto* from = static_cast<const char*>(source.pointer);
+  const protection::Opened opened = protection::open_for(target.pointer, source.pointer);
   for (std::size_t row = 0; row < extent.height; ++row)
     checks::copied(to + row * target.pitch, from + row * source.pitch, extent.width);
   if (target.pitch == extent.width && source.pitch == extent.width) {

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "sim/device/kernel_checks.h"
-#include "sim/runtime/memory_marks.h"
 #include "sim/runtime/order.h"
+#include "sim/runtime/protection.h"
+#include "sim/runtime/report.h"
 #include "sim/runtime/streams.h"
 
 using namespace sim;
@@ -25,9 +26,18 @@ Owner owner_of(void* pointer) {
   return {span, span ? span->pool.load(std::memory_order_acquire) : nullptr};
 }
 
+// For what check_ends() cannot see: kernels that found the block's address in other memory.
+void check_end(const char* call, void* pointer) {
+  const Block block = find_block(pointer);
+  if (block.start != pointer) return;
+  const std::string written = protection::written_behind(block);
+  if (!written.empty()) stop("%s: an operation before has written %s", call, written.c_str());
+}
+
 // Frees a block of any device that starts at `pointer`. Host memory, inside pointers and second times are refused.
 cudaError_t free_block(const char* call, void* pointer) {
   const auto [span, blocks] = owner_of(pointer);
+  if (protection::is_on()) check_end(call, pointer);
   if (!blocks || !blocks->free(span, pointer)) return objects::refuse_free(call, pointer);
   objects::ended(pointer);
   return cudaSuccess;
@@ -52,6 +62,7 @@ std::vector<WaitingFree>& waiting_frees() {
 // From now on the block is not live; its memory is given out again when the stream gets there.
 cudaError_t free_block_late(const char* call, Stream& stream, void* pointer) {
   const auto [span, blocks] = owner_of(pointer);
+  if (protection::is_on()) check_end(call, pointer);
   const std::size_t bytes = blocks ? blocks->retire(span, pointer) : 0;
   if (bytes == 0) return objects::refuse_free(call, pointer);
   objects::ended(pointer);
@@ -99,7 +110,8 @@ cudaError_t allocate_in(Stream& stream, void** pointer, std::size_t bytes, const
   if (faults::strikes(faults::Kind::alloc, pool.device)) return cudaErrorMemoryAllocation;
   if (is_late()) {
     if (void* const block = reuse_waiting(stream, pool.blocks, bytes)) {
-      if (machine->settings.poison) late::enqueue(stream, [block, bytes] { fill_with_nan(block, bytes); });
+      if (machine->settings.poison || protection::is_on())
+        late::enqueue(stream, [block, bytes, &blocks = pool.blocks] { blocks.spoil(block, bytes); });
       checks::allocated(block, bytes);
       objects::made(objects::Kind::pool_memory, block, pool.device, bytes);
       if (order::is_on()) order::allocated(block, bytes, &stream);
@@ -114,10 +126,8 @@ cudaError_t allocate_in(Stream& stream, void** pointer, std::size_t bytes, const
 
 // A free in a stream counts as a write: whoever uses the memory must come before it.
 void note_free(const Stream& stream, void* pointer) {
-  const std::uintptr_t arena = arena_index(pointer);
-  if (arena >= static_cast<std::uintptr_t>(machine->device_count())) return;
-  const Block block = find_block(device_at(static_cast<int>(arena)).arena, pointer);
-  if (block.start != pointer) return;
+  const Block block = find_block(pointer);
+  if (!owner_of(pointer).blocks || block.start != pointer) return;
   const Access freed{pointer, true, block.bytes};
   order::operation(stream, "cudaFreeAsync", &freed, 1);
 }

@@ -12,6 +12,7 @@
 
 #include "sim/runtime/faults.h"
 #include "sim/runtime/machine.h"
+#include "sim/runtime/protection.h"
 #include "sim/runtime/report.h"
 
 namespace sim::faults {
@@ -166,7 +167,9 @@ Transfer transfer_counted(int a, int b) {
 
 void Transfer::finish(void* target, std::size_t bytes) const {
   if (is_slow) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  if (is_corrupt && bytes > 0) static_cast<unsigned char*>(target)[bytes / 2] ^= 0x10;
+  if (!is_corrupt || bytes == 0) return;
+  const protection::Opened opened = protection::open_for(target);
+  static_cast<unsigned char*>(target)[bytes / 2] ^= 0x10;
 }
 
 bool is_down(int a, int b) {

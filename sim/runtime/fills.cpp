@@ -5,6 +5,7 @@
 #include "sim/device/kernel_checks.h"
 #include "sim/runtime/operands.h"
 #include "sim/runtime/order.h"
+#include "sim/runtime/protection.h"
 #include "sim/runtime/reach.h"
 
 using namespace sim;
@@ -30,6 +31,7 @@ cudaError_t fill(const char* call, void* target, std::size_t pitch, int value, c
     for (std::size_t row = 0; row < extent.height; ++row)
       checks::written(static_cast<char*>(target) + row * pitch, extent.width);
     const auto write = [target, pitch, value, extent] {
+      const protection::Opened opened = protection::open_for(target);
       if (pitch == extent.width) {
         std::memset(target, value, extent.width * extent.height);
         return;

@@ -139,7 +139,7 @@ cudaError_t cudaHostUnregister(void* pointer) {
 cudaError_t cudaHostGetDevicePointer(void** device_pointer, void* host_pointer, unsigned flags) {
   return device_api([&](Device&) -> cudaError_t {
     if (!device_pointer || flags != 0) return cudaErrorInvalidValue;
-    const bool pinned = is_pinned_arena(host_pointer) && find_block(*machine->pinned_arena, host_pointer);
+    const bool pinned = is_pinned_arena(host_pointer) && find_block(host_pointer);
     if (!pinned && !is_registered(host_pointer)) return cudaErrorInvalidValue;
     *device_pointer = host_pointer;
     return cudaSuccess;
@@ -155,10 +155,9 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
     found.hostPointer = const_cast<void*>(pointer);
     if (arena < static_cast<std::uintptr_t>(machine->device_count())) {
       found.hostPointer = nullptr;
-      if (find_block(device_at(static_cast<int>(arena)).arena, pointer))
-        describe_device_memory(found, static_cast<int>(arena), pointer);
+      if (find_block(pointer)) describe_device_memory(found, static_cast<int>(arena), pointer);
     } else if (arena < arena_count) {
-      if (const Block block = find_block(*machine->pinned_arena, pointer)) describe_pinned(found, block.tag, pointer);
+      if (const Block block = find_block(pointer)) describe_pinned(found, block.tag, pointer);
     } else if (is_registered(pointer)) {
       std::lock_guard guard(registrations_mutex);
       if (const Registration* held = registration_of(address_of(pointer)))

@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include "sim/runtime/protection.h"
 #include "sim/runtime/report.h"
 
 namespace sim {
@@ -42,17 +43,24 @@ cudaError_t start() {
   for (std::size_t i = 0; i < count; ++i)
     made->devices.push_back(
         std::make_unique<Device>(static_cast<int>(i), settings->visible[i], base + i * kArenaBytes, made->settings));
-  made->pinned_arena = std::make_unique<Arena>(base + count * kArenaBytes, kArenaBytes);
-  made->pinned =
-      std::make_unique<BlockPool>(*made->pinned_arena, Unused::given_back, kArenaBytes, made->settings.poison);
+  made->pinned_arena = std::make_unique<Arena>(base + count * kArenaBytes, kArenaBytes, false);
+  made->pinned = std::make_unique<BlockPool>(*made->pinned_arena, Unused::given_back, kArenaBytes, made->settings);
   arenas_base = reinterpret_cast<std::uintptr_t>(base);
   arena_count = count + 1;
+  if (made->settings.protect) protection::start();
   if (!made->settings.faults.empty()) faults::replace(made->settings.faults);
   machine_ready.store(true, std::memory_order_release);
   return cudaSuccess;
 }
 
 }  // namespace
+
+Block find_block(const void* pointer) {
+  const std::uintptr_t arena = arena_index(pointer);
+  if (arena >= arena_count) return {};
+  const bool is_pinned = arena + 1 == arena_count;
+  return find_block(is_pinned ? *machine->pinned_arena : device_at(static_cast<int>(arena)).arena, pointer);
+}
 
 cudaError_t enter_slow() {
   if (this_thread.in_host_function) return cudaErrorNotPermitted;
@@ -67,9 +75,9 @@ Stream* Machine::make_stream(int device, unsigned flags, int priority) {
 Device::Device(int index_, int machine_index_, char* base, const Settings& settings)
     : index(index_),
       machine_index(machine_index_),
-      arena(base, settings.memory_of(machine_index_)),
-      mallocs(arena, Unused::given_back, kArenaBytes, settings.poison),
-      default_blocks(arena, Unused::kept, kArenaBytes, settings.poison) {
+      arena(base, settings.memory_of(machine_index_), settings.protect),
+      mallocs(arena, Unused::given_back, kArenaBytes, settings),
+      default_blocks(arena, Unused::kept, kArenaBytes, settings) {
   default_pool = machine->pools.create(index, default_blocks, true);
   current_pool.store(default_pool, std::memory_order_relaxed);
   pools.push_back(default_pool);
@@ -97,7 +105,7 @@ void Device::after_synchronize() {
 }
 
 Pool* Device::make_pool(std::size_t max_bytes) {
-  auto blocks = std::make_unique<BlockPool>(arena, Unused::kept, max_bytes, machine->settings.poison);
+  auto blocks = std::make_unique<BlockPool>(arena, Unused::kept, max_bytes, machine->settings);
   Pool* const pool = machine->pools.create(index, *blocks, false);
   if (!pool) return nullptr;
   std::lock_guard guard(pools_mutex);

@@ -131,6 +131,9 @@ inline std::uintptr_t arena_index(const void* pointer) {
   return (reinterpret_cast<std::uintptr_t>(pointer) - arenas_base) >> kArenaShift;
 }
 
+/// The live allocation of any device, or of pinned memory, that holds `pointer`; empty if there is none.
+Block find_block(const void* pointer);
+
 cudaError_t enter_slow();
 /// What every call does first: starts the machine; 800 inside a host function.
 inline cudaError_t enter() {

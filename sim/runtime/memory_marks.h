@@ -13,10 +13,19 @@
 
 namespace sim {
 
-/// 0xFF in every byte is NaN in every floating-point type.
+/// In every byte it is NaN in every floating-point type.
+inline constexpr unsigned char kNanByte = 0xFF;
+
 inline void fill_with_nan(void* memory, std::size_t bytes) {
-  std::memset(memory, 0xFF, bytes);
+  std::memset(memory, kNanByte, bytes);
 }
+
+/// Whether AddressSanitizer knows by the marks below what nobody may touch.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kMemoryIsMarked = true;
+#else
+inline constexpr bool kMemoryIsMarked = false;
+#endif
 
 inline void mark_usable([[maybe_unused]] void* memory, [[maybe_unused]] std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)

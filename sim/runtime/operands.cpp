@@ -35,8 +35,7 @@ cudaError_t find_operand(const void* pointer, std::size_t bytes, Operand* operan
   const std::uintptr_t index = arena_index(pointer);
   if (index >= arena_count) return cudaSuccess;
   const bool pinned = index == arena_count - 1;
-  const Arena& arena = pinned ? *machine->pinned_arena : device_at(static_cast<int>(index)).arena;
-  const Block block = find_block(arena, pointer);
+  const Block block = find_block(pointer);
   if (!block) return cudaErrorInvalidValue;
   const std::size_t offset = static_cast<const char*>(pointer) - block.start;
   if (offset > block.bytes || bytes > block.bytes - offset) return cudaErrorInvalidValue;

@@ -152,6 +152,7 @@ std::optional<Settings> read_settings(std::uint64_t max_memory_bytes) {
   bool good = read_device_count(&settings.devices);
   good &= read_memory(max_memory_bytes, settings.devices, &settings.memory_bytes);
   good &= read_switch("FANOUT_SIM_POISON", &settings.poison);
+  good &= read_switch("FANOUT_SIM_PROTECT", &settings.protect);
   good &= read_switch("FANOUT_SIM_LEAKS", &settings.leaks);
   good &= read_switch("FANOUT_SIM_RACES", &settings.races);
   good &= read_mode(&settings.late);

@@ -19,6 +19,7 @@ struct Settings {
   int devices = 4;                                       // FANOUT_SIM_DEVICES: 0 to 16 devices in the machine
   std::vector<std::uint64_t> memory_bytes{16ull << 30};  // FANOUT_SIM_MEMORY: one for all devices, or one for each
   bool poison = false;                                   // FANOUT_SIM_POISON: NaN on every malloc and free
+  bool protect = false;                                  // FANOUT_SIM_PROTECT: device memory is closed to the host
   bool peer_access = true;                               // FANOUT_SIM_NO_PEER=all
   std::vector<std::pair<int, int>> pairs_without;        // FANOUT_SIM_NO_PEER=0-1,2-3: these pairs have no peer access
   bool late = false;                  // FANOUT_SIM_MODE=late: operations run as late as the API allows

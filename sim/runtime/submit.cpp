@@ -10,6 +10,7 @@
 #include "sim/device/kernel_checks.h"
 #include "sim/runtime/function_limits.h"
 #include "sim/runtime/order.h"
+#include "sim/runtime/protection.h"
 #include "sim/runtime/reach.h"
 #include "sim/runtime/streams.h"
 
@@ -24,19 +25,40 @@ bool shape_is_legal(const cudaLaunchConfig_t& config) {
          config.dynamicSmemBytes <= dynamic_shared_limit();
 }
 
-// Runs it on this thread, as an operation of the device that was queued at that place.
-void run_on(int device, const SourceLine& place, void (*work)(void*), void* object) {
-  this_thread.running_device = device;
-  this_thread.launched_at = place;
-  work(object);
-}
+// This thread runs an operation of a device that was queued at that place. Collectives run inside of one another, once
+// for each rank.
+class Running {
+ public:
+  Running(int device, const SourceLine& place)
+      : opened_(protection::open_to(device)),
+        outer_device_(std::exchange(this_thread.running_device, device)),
+        outer_place_(std::exchange(this_thread.launched_at, place)) {}
+  ~Running() {
+    this_thread.running_device = outer_device_;
+    this_thread.launched_at = outer_place_;
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
 
-// The borrowed callable as one that lives until it runs.
-std::function<void()> owned(int device, WorkRef work) {
+ private:
+  const protection::Opened opened_;
+  const int outer_device_;
+  const SourceLine outer_place_;
+};
+
+// The borrowed work and what it writes, as an operation that lives until it runs.
+std::function<void()> owned(const char* name, int device, const Access* accesses, int count, WorkRef work) {
   std::shared_ptr<void> copy(::operator new(work.bytes), [](void* memory) { ::operator delete(memory); });
   std::memcpy(copy.get(), work.object, work.bytes);
-  return
-      [copy = std::move(copy), run = work.run, device, place = call_place] { run_on(device, place, run, copy.get()); };
+  std::vector<Block> written;
+  for (int i = 0; protection::is_on() && i < count; ++i) {
+    if (const Block block = protection::written_block(accesses[i])) written.push_back(block);
+  }
+  return [=, run = work.run, place = call_place, written = std::move(written)] {
+    const Running now(device, place);
+    run(copy.get());
+    for (const Block& block : written) protection::check_end(name, block);
+  };
 }
 
 // After all checks but those of the pointers.
@@ -47,10 +69,16 @@ cudaError_t run(Stream& stream, const char* name, const Access* accesses, int co
   if (faults::breaks(stream.device)) return cudaSuccess;
   if (order::is_on()) order::operation(stream, name, accesses, count);
   if (is_late()) [[unlikely]] {
-    late::enqueue(stream, owned(stream.device, work));
+    late::enqueue(stream, owned(name, stream.device, accesses, count, work));
     return cudaSuccess;
   }
-  run_in_order(stream, [&] { run_on(stream.device, call_place, work.run, work.object); });
+  run_in_order(stream, [&] {
+    const Running now(stream.device, call_place);
+    work.run(work.object);
+    for (int i = 0; protection::is_on() && i < count; ++i) {
+      if (const Block block = protection::written_block(accesses[i])) protection::check_end(name, block);
+    }
+  });
   return cudaSuccess;
 }
 

@@ -22,11 +22,8 @@ std::vector<std::string> places(const std::string& file, const std::string& name
 }  // namespace
 
 void check_bug(const char* file, const std::string& name, const std::vector<std::string>& report) {
-  const Environment checks{{"FANOUT_SIM_POISON", "1"},
-                           {"FANOUT_SIM_RACES", "1"},
-                           {"FANOUT_SIM_LEAKS", "1"},
-                           {"FANOUT_SIM_LANES", "full"},
-                           {"FANOUT_SIM_MODE", "eager"}};
+  const Environment checks{{"FANOUT_SIM_POISON", "1"}, {"FANOUT_SIM_PROTECT", "1"},  {"FANOUT_SIM_RACES", "1"},
+                           {"FANOUT_SIM_LEAKS", "1"},  {"FANOUT_SIM_LANES", "full"}, {"FANOUT_SIM_MODE", "eager"}};
 
   const ChildResult wrong = run_in_child("child: " + name + " wrong", checks);
   INFO("wrong:\n" << wrong.output);

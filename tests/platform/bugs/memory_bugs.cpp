@@ -151,3 +151,38 @@ FANOUT_BUG(handle_of_another_device, "cublasSscal at", "belongs to device 1, but
   const Lab lab;
   (void)cublasSscal(blas.handle, kCount, &kFactor, lab.a, 1);  // bug: handle_of_another_device
 }
+
+FANOUT_BUG(host_reads_device_memory, "the host reads memory of cuda:0", "(1024 bytes of cuda:0, allocated at") {
+  const Lab lab;
+  REQUIRE_OK(cudaMemset(lab.a, 0, kBytes));  // bug: host_reads_device_memory
+  float first = 1;
+  if (corrected) {
+    REQUIRE_OK(cudaMemcpy(&first, lab.a, sizeof first, cudaMemcpyDeviceToHost));
+  } else {
+    first = *static_cast<const volatile float*>(lab.a);
+  }
+  REQUIRE(first == 0);
+}
+
+FANOUT_BUG(host_writes_device_memory, "the host", "memory of cuda:1", "4 bytes of cuda:1, allocated at") {
+  REQUIRE_OK(cudaSetDevice(1));
+  int* counter = nullptr;
+  REQUIRE_OK(cudaMalloc(&counter, sizeof *counter));  // bug: host_writes_device_memory
+  if (corrected) {
+    REQUIRE_OK(cudaMemset(counter, 0, sizeof *counter));
+  } else {
+    *static_cast<volatile int*>(counter) = 0;
+  }
+  REQUIRE_OK(cudaFree(counter));
+}
+
+FANOUT_BUG(freed_device_memory_read_by_the_host, "the host reads memory of cuda:0", "freed at") {
+  int* counter = nullptr;
+  REQUIRE_OK(cudaMalloc(&counter, sizeof *counter));
+  REQUIRE_OK(cudaMemset(counter, 0, sizeof *counter));
+  int value = 1;
+  REQUIRE_OK(cudaMemcpy(&value, counter, sizeof value, cudaMemcpyDeviceToHost));
+  REQUIRE_OK(cudaFree(counter));  // bug: freed_device_memory_read_by_the_host
+  if (!corrected) value = *static_cast<const volatile int*>(counter);
+  REQUIRE(value == 0);
+}
