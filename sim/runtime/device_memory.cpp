@@ -7,7 +7,6 @@
 #include "sim/device/kernel_checks.h"
 #include "sim/runtime/order.h"
 #include "sim/runtime/protection.h"
-#include "sim/runtime/report.h"
 #include "sim/runtime/streams.h"
 
 using namespace sim;
@@ -26,18 +25,10 @@ Owner owner_of(void* pointer) {
   return {span, span ? span->pool.load(std::memory_order_acquire) : nullptr};
 }
 
-// For what check_ends() cannot see: kernels that found the block's address in other memory.
-void check_end(const char* call, void* pointer) {
-  const Block block = find_block(pointer);
-  if (block.start != pointer) return;
-  const std::string written = protection::written_behind(block);
-  if (!written.empty()) stop("%s: an operation before has written %s", call, written.c_str());
-}
-
 // Frees a block of any device that starts at `pointer`. Host memory, inside pointers and second times are refused.
 cudaError_t free_block(const char* call, void* pointer) {
   const auto [span, blocks] = owner_of(pointer);
-  if (protection::is_on()) check_end(call, pointer);
+  if (protection::is_on()) protection::check_before_free(find_block(pointer));
   if (!blocks || !blocks->free(span, pointer)) return objects::refuse_free(call, pointer);
   objects::ended(pointer);
   return cudaSuccess;
@@ -62,7 +53,7 @@ std::vector<WaitingFree>& waiting_frees() {
 // From now on the block is not live; its memory is given out again when the stream gets there.
 cudaError_t free_block_late(const char* call, Stream& stream, void* pointer) {
   const auto [span, blocks] = owner_of(pointer);
-  if (protection::is_on()) check_end(call, pointer);
+  const Block block = find_block(pointer);
   const std::size_t bytes = blocks ? blocks->retire(span, pointer) : 0;
   if (bytes == 0) return objects::refuse_free(call, pointer);
   objects::ended(pointer);
@@ -72,11 +63,12 @@ cudaError_t free_block_late(const char* call, Stream& stream, void* pointer) {
     std::lock_guard guard(waiting_mutex);
     waiting_frees().push_back({number, &stream, span, blocks, pointer, bytes});
   }
-  late::enqueue(stream, [number, pointer] {
+  late::enqueue(stream, [number, pointer, block] {
     std::lock_guard guard(waiting_mutex);
     const auto is_it = [number](const WaitingFree& each) { return each.number == number; };
     const auto found = std::find_if(waiting_frees().begin(), waiting_frees().end(), is_it);
     if (found == waiting_frees().end()) return;  // used again
+    if (protection::is_on()) protection::check_before_free(block);
     found->blocks->recycle(found->span, pointer, found->bytes);
     waiting_frees().erase(found);
   });

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "sim/runtime/order.h"
+#include "sim/runtime/protection.h"
 #include "sim/runtime/reach.h"
 
 namespace sim {
@@ -99,6 +100,7 @@ cudaError_t cudaFreeHost(void* pointer) {
     if (!is_pinned_arena(pointer)) return objects::refuse_free("cudaFreeHost", pointer);
     if (is_late()) late::run_all();
     if (order::is_on()) order::host_waited_for_all();
+    if (protection::is_on()) protection::check_before_free(find_block(pointer));
     Span* const span = machine->pinned_arena->span_of(pointer);
     if (!span || !machine->pinned->free(span, pointer)) return objects::refuse_free("cudaFreeHost", pointer);
     objects::ended(pointer);

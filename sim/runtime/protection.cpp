@@ -40,6 +40,15 @@ std::string memory_text(const void* pointer) {
   return history.empty() ? "which is not allocated" : history;
 }
 
+// "4 bytes behind the end of ...": where somebody has written behind the block; empty if nobody has.
+std::string written_behind(const Block& block) {
+  const BlockPool* const pool = block.span->pool.load(std::memory_order_acquire);
+  const char* const written = pool == nullptr ? nullptr : pool->written_behind(block);
+  if (written == nullptr) return {};
+  const std::ptrdiff_t offset = written - (block.start + block.bytes);
+  return std::to_string(offset) + " bytes behind the end of " + objects::history(block.start);
+}
+
 // The signal comes from the program's own access, so this thread is inside no function that cannot be entered again.
 void explain(int signal, siginfo_t* info, void* context) {
   const void* const pointer = info->si_addr;
@@ -103,19 +112,17 @@ Block written_block(const Access& access) {
   return access.write && owner_of(access.pointer) != 0 ? find_block(access.pointer) : Block{};
 }
 
-std::string written_behind(const Block& block) {
-  const BlockPool* const pool = block.span->pool.load(std::memory_order_acquire);
-  const char* const written = pool == nullptr ? nullptr : pool->written_behind(block);
-  if (written == nullptr) return {};
-  const std::ptrdiff_t offset = written - (block.start + block.bytes);
-  return std::to_string(offset) + " bytes behind the end of " + objects::history(block.start);
-}
-
 void check_end(const char* operation, const Block& block) {
   const std::string written = written_behind(block);
   if (written.empty()) return;
   stop("%s on cuda:%d, queued at %s, has written %s", operation, this_thread.running_device,
        place_text(this_thread.launched_at).c_str(), written.c_str());
+}
+
+void check_before_free(const Block& block) {
+  if (!block) return;
+  const std::string written = written_behind(block);
+  if (!written.empty()) stop("something before the free has written %s", written.c_str());
 }
 
 }  // namespace sim::protection

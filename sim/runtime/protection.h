@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
 #include "sim/runtime/machine.h"
 #include "sim/submit.h"
@@ -57,7 +56,8 @@ inline Opened open_all() {
 Block written_block(const Access& access);
 /// Stops the program if the block, which this thread's operation has written, is written behind its end too.
 void check_end(const char* operation, const Block& block);
-/// "4 bytes behind the end of ...": where somebody has written behind the live block of a device; empty if nobody has.
-std::string written_behind(const Block& block);
+/// The same for a block that is about to be freed: for the host, and for kernels that found the block's address in
+/// other memory. Nothing for an empty block.
+void check_before_free(const Block& block);
 
 }  // namespace sim::protection

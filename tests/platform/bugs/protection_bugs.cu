@@ -68,7 +68,7 @@ FANOUT_BUG(one_element_too_many, "set_kernel on cuda:0, queued at",
   REQUIRE_OK(cudaStreamSynchronize(lab.first));
 }
 
-FANOUT_BUG(one_element_too_many_by_a_hidden_pointer, "cudaFree: an operation before has written 0 bytes behind",
+FANOUT_BUG(one_element_too_many_by_a_hidden_pointer, "something before the free has written 0 bytes behind",
            "1024 bytes of cuda:0, allocated at") {
   float* block = nullptr;
   REQUIRE_OK(cudaMalloc(&block, kBytes));  // bug: one_element_too_many_by_a_hidden_pointer
