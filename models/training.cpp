@@ -48,6 +48,11 @@ class StepResult {
   Event arrived_;
 };
 
+template <class Work>
+auto before_first_step(const Work& work) {
+  return naming_failures([] { return std::string("before the first step: "); }, work);
+}
+
 // One run of the loop; keeps what steps and epochs share.
 class Run {
  public:
@@ -56,8 +61,9 @@ class Run {
         trainee_(trainee),
         options_(options),
         reports_(reports),
-        batches_(data.train, data.features, options.batch_size),
-        results_{StepResult(trainee.device), StepResult(trainee.device)} {}
+        batches_(before_first_step([&] { return Batches(data.train, data.features, options.batch_size); })),
+        results_{before_first_step([&] { return StepResult(trainee.device); }),
+                 before_first_step([&] { return StepResult(trainee.device); })} {}
 
   void epoch(std::int64_t number) {
     const auto start = std::chrono::steady_clock::now();

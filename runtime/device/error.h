@@ -96,8 +96,8 @@ inline void check(ncclResult_t code, const char* call, std::source_location plac
     throw_nccl(code, call, place);
 }
 
-/// For destructors: says on standard error what could not be released, and goes on. Silent for a code that has been
-/// thrown before: a broken device repeats its error at every call.
+/// For destructors: says on standard error what could not be released, and goes on. A broken device repeats its error
+/// at every call, so that one is left to the next call that throws, and said at exit if none does.
 void report_unreleased(cudaError_t code, const char* call) noexcept;
 }  // namespace detail
 

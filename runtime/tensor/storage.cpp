@@ -17,7 +17,14 @@ constexpr std::size_t kHostAlignment = 64;
 void* allocate_host(std::size_t bytes, HostMemory kind) {
   void* pointer = nullptr;
   if (kind == HostMemory::pinned) {
-    FANOUT_CHECK(cudaMallocHost(&pointer, bytes));
+    const cudaError_t code = cudaMallocHost(&pointer, bytes);
+    if (code == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();  // not left for the next check to find
+      throw CudaError(code, fmt::format("{} bytes of pinned host memory: out of memory (cudaErrorMemoryAllocation); a "
+                                        "smaller batch needs less, and containers may have a limit of their own",
+                                        bytes));
+    }
+    detail::check(code, "cudaMallocHost");
     return pointer;
   }
   pointer = std::aligned_alloc(kHostAlignment, (bytes + kHostAlignment - 1) / kHostAlignment * kHostAlignment);

@@ -175,22 +175,3 @@ FANOUT_BUG(host_writes_device_memory, "the host", "memory of cuda:1", "4 bytes o
   }
   REQUIRE_OK(cudaFree(counter));
 }
-
-FANOUT_BUG(pinned_memory_written_behind_its_end, "something before the free has written 0 bytes behind the end of 1024",
-           "of pinned memory, allocated at") {
-  float* block = nullptr;
-  REQUIRE_OK(cudaMallocHost(&block, kBytes));  // bug: pinned_memory_written_behind_its_end
-  for (int i = 0; i < (corrected ? kCount : kCount + 1); ++i) block[i] = 1;
-  REQUIRE_OK(cudaFreeHost(block));  // bug: pinned_memory_written_behind_its_end
-}
-
-FANOUT_BUG(freed_device_memory_read_by_the_host, "the host reads memory of cuda:0", "freed at") {
-  int* counter = nullptr;
-  REQUIRE_OK(cudaMalloc(&counter, sizeof *counter));
-  REQUIRE_OK(cudaMemset(counter, 0, sizeof *counter));
-  int value = 1;
-  REQUIRE_OK(cudaMemcpy(&value, counter, sizeof value, cudaMemcpyDeviceToHost));
-  REQUIRE_OK(cudaFree(counter));  // bug: freed_device_memory_read_by_the_host
-  if (!corrected) value = *static_cast<const volatile int*>(counter);
-  REQUIRE(value == 0);
-}
