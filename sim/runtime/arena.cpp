@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "sim/runtime/memory_marks.h"
 
@@ -17,7 +18,8 @@ constexpr std::size_t kPages = kArenaBytes / kPageBytes;
 constexpr std::size_t kNoPage = kPages;
 constexpr std::size_t kAccessStep = (std::size_t{32} << 20) / kPageBytes;
 constexpr std::size_t kFreshFillBytes = std::size_t{64} << 20;  // filling touches memory: huge spans only at the start
-constexpr std::size_t kGiveBackBytes = std::size_t{64} << 20;   // released spans from here on go back to the system
+constexpr std::size_t kQuarantinePages = (std::size_t{256} << 20) / kPageBytes;
+constexpr std::size_t kGiveBackBytes = std::size_t{64} << 20;  // released spans from here on go back to the system
 }  // namespace
 
 Arena::Arena(char* base, std::size_t limit, bool closed) : base_(base), limit_(limit), closed_(closed) {
@@ -75,6 +77,9 @@ void Arena::release(Span* span) {
 }
 
 std::size_t Arena::take_pages(std::size_t pages) {
+  if (closed_ && fresh_page_ < (lent() >> kPageShift) + kQuarantinePages && make_accessible(fresh_page_ + pages)) {
+    return std::exchange(fresh_page_, fresh_page_ + pages);
+  }
   const auto best = free_by_size_.lower_bound({pages, 0});
   if (best != free_by_size_.end()) {
     const auto [found_pages, page] = *best;
@@ -87,7 +92,7 @@ std::size_t Arena::take_pages(std::size_t pages) {
   const auto last = free_by_page_.empty() ? free_by_page_.end() : std::prev(free_by_page_.end());
   const bool joins = last != free_by_page_.end() && last->first + last->second == fresh_page_;
   if (joins) page = last->first;
-  if (page + pages > kPages || !make_accessible(page + pages)) return kNoPage;
+  if (!make_accessible(page + pages)) return kNoPage;
   if (joins) forget_free_range(last);
   fresh_page_ = page + pages;
   return page;
@@ -119,6 +124,7 @@ void Arena::forget_free_range(Ranges::iterator range) {
 
 bool Arena::make_accessible(std::size_t end_page) {
   if (end_page <= accessible_pages_) return true;
+  if (end_page > kPages) return false;
   const std::size_t end = std::min(round_up(end_page, kAccessStep), kPages);
   char* const start = base_ + (accessible_pages_ << kPageShift);
   const std::size_t bytes = (end - accessible_pages_) << kPageShift;

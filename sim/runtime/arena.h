@@ -54,7 +54,8 @@ struct Span {
 class Arena {
  public:
   /// Takes over the reserved range [base, base + kArenaBytes) and lends at most `limit` bytes of it. One that is
-  /// `closed` can be touched only between open() and close().
+  /// `closed` can be touched only between open() and close(), and gives out pages that were released only once 256 MiB
+  /// of them have gathered.
   Arena(char* base, std::size_t limit, bool closed);
 
   /// A span of whole pages for `pool`, or null when the limit is reached, to which `gap_bytes` more do not count.

@@ -40,19 +40,20 @@ BlockPool::BlockPool(Arena& arena, Unused unused, std::size_t max_bytes, const S
       unused_(unused),
       max_bytes_(max_bytes),
       poison_(settings.poison),
-      marks_gaps_(settings.protect && !kMemoryIsMarked),
+      protects_(settings.protect),
       gap_bytes_(kChecksKernels || settings.protect ? kUnit : 0) {}
 
 void BlockPool::spoil(void* block, std::size_t bytes) {
-  if (!poison_ && !marks_gaps_) return;
+  const bool marks_gap = protects_ && !kMemoryIsMarked;
+  if (!poison_ && !marks_gap) return;
   arena_.open();
   if (poison_) fill_with_nan(block, bytes);
-  if (marks_gaps_) fill_with_nan(static_cast<char*>(block) + bytes, gap_bytes_);
+  if (marks_gap) fill_with_nan(static_cast<char*>(block) + bytes, gap_bytes_);
   arena_.close();
 }
 
 const char* BlockPool::written_behind(const Block& block) const {
-  if (!marks_gaps_) return nullptr;
+  if (!protects_ || kMemoryIsMarked) return nullptr;
   arena_.open();
   const char* const gap = block.start + block.bytes;
   const auto is_written = [](char byte) { return static_cast<unsigned char>(byte) != kNanByte; };
@@ -123,7 +124,8 @@ void BlockPool::recycle_locked(Span* span, void* pointer, std::size_t bytes) {
   spoil(pointer, bytes);
   mark_unusable(pointer, bytes);
   if (span->free_blocks.empty()) link(span);
-  span->free_blocks.push_back(span->index_of(pointer));
+  // Who still uses a block that is free should not find another one in its place.
+  span->free_blocks.insert(protects_ ? span->free_blocks.begin() : span->free_blocks.end(), span->index_of(pointer));
   if (span->free_blocks.size() == span->block_count) {
     if (unused_ == Unused::given_back)
       release(span);

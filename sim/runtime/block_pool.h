@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks of device memory by size class, cut from an arena's spans. Freed blocks are reused at once, the last one
-// first.
+// first; with FANOUT_SIM_PROTECT the last one last.
 #pragma once
 
 #include <cstddef>
@@ -83,7 +83,7 @@ class BlockPool {
   const Unused unused_;
   const std::size_t max_bytes_;
   const bool poison_;
-  const bool marks_gaps_;
+  const bool protects_;
   const std::size_t gap_bytes_;  // behind each block, so that a step too far is seen and hits no other
   SpinLock lock_;
   Span* with_free_blocks_[kClasses + 1] = {};

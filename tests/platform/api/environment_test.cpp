@@ -117,7 +117,8 @@ TEST_CASE("child: free 60 pieces in two passes", "[.]") {
   }
 }
 TEST_CASE("memory comes back after frees in any order, so that a block of all of it fits") {
-  const ChildResult child = run_in_child("child: free 60 pieces in two passes", {{"FANOUT_SIM_MEMORY", "64M"}});
+  const ChildResult child = run_in_child("child: free 60 pieces in two passes",
+                                         {{"FANOUT_SIM_MEMORY", "64M"}, {"FANOUT_SIM_PROTECT", nullptr}});
   INFO(child.output);
   REQUIRE(child.exit_status == 0);
 }
@@ -152,7 +153,8 @@ TEST_CASE("child: is memory filled when it is used again", "[.]") {
 TEST_CASE("a switch is off with 0, false, off, no and on with 1, true, on, yes, in any case, and unset if empty",
           "[case 80]") {
   const auto filled_with = [](const char* value) {
-    return run_in_child("child: is memory filled when it is used again", {{"FANOUT_SIM_POISON", value}}).output;
+    const Environment environment{{"FANOUT_SIM_POISON", value}, {"FANOUT_SIM_PROTECT", nullptr}};
+    return run_in_child("child: is memory filled when it is used again", environment).output;
   };
   for (const char* value : {"1", "true", "on", "yes", "TRUE", "On"})
     CHECK_THAT(filled_with(value), Catch::Contains("filled: 1"));

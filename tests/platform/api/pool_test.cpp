@@ -2,6 +2,7 @@
 // Stream-ordered allocation and memory pools.
 #include <cstdint>
 
+#include "tests/platform/api/child_process.h"
 #include "tests/platform/api/cuda_check.h"
 
 using namespace fanout::test;
@@ -66,7 +67,7 @@ TEST_CASE("cudaFreeAsync takes cudaMalloc memory and cudaFree takes pool memory"
   REQUIRE_OK(cudaFree(pointer));
 }
 
-TEST_CASE("a freed block is used again by the same stream") {
+TEST_CASE("child: a freed block is used again", "[.]") {
   TestStream queue;
   TestPool pool(0);
   void *first = nullptr, *second = nullptr;
@@ -75,6 +76,11 @@ TEST_CASE("a freed block is used again by the same stream") {
   REQUIRE_OK(cudaMallocFromPoolAsync(&second, 5000, pool.pool, queue.stream));
   REQUIRE(first == second);
   REQUIRE_OK(cudaFreeAsync(second, queue.stream));
+}
+TEST_CASE("a freed block is used again by the same stream") {
+  const ChildResult child = run_in_child("child: a freed block is used again", {{"FANOUT_SIM_PROTECT", nullptr}});
+  INFO(child.output);
+  REQUIRE(child.exit_status == 0);
 }
 
 TEST_CASE("too much pool memory is 2 and not sticky, a null result is 1") {

@@ -65,6 +65,34 @@ FANOUT_BUG(used_after_free, "cublasSscal at", "memory of this device that is not
   if (corrected) REQUIRE_OK(cudaFree(block));
 }
 
+FANOUT_BUG(used_after_free_beside_a_new_block, "cublasSscal at", "memory of this device that is not allocated",
+           "freed at") {
+  const Blas blas(0);
+  float *old = nullptr, *fresh = nullptr;
+  REQUIRE_OK(cudaMalloc(&old, kBytes));
+  REQUIRE_OK(cudaMemset(old, 0, kBytes));
+  REQUIRE_OK(cudaFree(old));  // bug: used_after_free_beside_a_new_block
+  REQUIRE_OK(cudaMalloc(&fresh, kBytes));
+  REQUIRE_OK(cudaMemset(fresh, 0, kBytes));
+  float* const used = corrected ? fresh : old;
+  (void)cublasSscal(blas.handle, kCount, &kFactor, used, 1);  // bug: used_after_free_beside_a_new_block
+  if (corrected) REQUIRE_OK(cudaFree(fresh));
+}
+
+FANOUT_BUG(pool_memory_used_after_free_beside_a_new_block, "cublasSscal at",
+           "memory of this device that is not allocated", "freed at") {
+  const Blas blas(0);
+  float *old = nullptr, *fresh = nullptr;
+  REQUIRE_OK(cudaMallocAsync(&old, kBytes, nullptr));
+  REQUIRE_OK(cudaMemsetAsync(old, 0, kBytes));
+  REQUIRE_OK(cudaFreeAsync(old, nullptr));  // bug: pool_memory_used_after_free_beside_a_new_block
+  REQUIRE_OK(cudaMallocAsync(&fresh, kBytes, nullptr));
+  REQUIRE_OK(cudaMemsetAsync(fresh, 0, kBytes));
+  float* const used = corrected ? fresh : old;
+  (void)cublasSscal(blas.handle, kCount, &kFactor, used, 1);  // bug: pool_memory_used_after_free_beside_a_new_block
+  if (corrected) REQUIRE_OK(cudaFreeAsync(fresh, nullptr));
+}
+
 FANOUT_BUG(product_of_pageable_memory, "cublasSscal at", "pageable host memory; the device has error 700") {
   const Blas blas(0);
   const Lab lab;
