@@ -57,11 +57,11 @@ std::string text_of(cudaError_t code, const BrokenDevice& broken) {
                      broken.code == code ? fmt::format(" on cuda:{}", broken.index) : "");
 }
 
-std::string describe(std::string_view call, std::string_view reason, std::source_location place) {
+std::string describe(std::string_view call, std::string_view reason, const char* file, int line) {
   int device = -1;
   const bool known = cudaGetDevice(&device) == cudaSuccess;
   return fmt::format("{} failed: {} (current device {}, at {}:{})", call, reason,
-                     known ? fmt::format("cuda:{}", device) : "unknown", place.file_name(), place.line());
+                     known ? fmt::format("cuda:{}", device) : "unknown", file, line);
 }
 
 // The CUDA error behind that of a library, where there is one.
@@ -76,20 +76,20 @@ std::string cuda_error_behind() {
 
 }  // namespace
 
-void throw_cuda(cudaError_t code, const char* call, std::source_location place) {
+void throw_cuda(cudaError_t code, const char* call, const char* file, int line) {
   (void)cudaGetLastError();  // not left for the next check to find
   last_thrown.store(code);
-  throw CudaError(code, describe(call, text_of(code, find_broken_device()), place));
+  throw CudaError(code, describe(call, text_of(code, find_broken_device()), file, line));
 }
 
-void throw_cublas(cublasStatus_t code, const char* call, std::source_location place) {
+void throw_cublas(cublasStatus_t code, const char* call, const char* file, int line) {
   throw CublasError(code, describe(call,
                                    fmt::format("{} ({}{})", cublasGetStatusString(code), cublasGetStatusName(code),
                                                cuda_error_behind()),
-                                   place));
+                                   file, line));
 }
 
-void throw_nccl(ncclResult_t code, const char* call, std::source_location place) {
+void throw_nccl(ncclResult_t code, const char* call, const char* file, int line) {
   const char* text = ncclGetLastError(nullptr);
   std::string_view detail = text != nullptr ? text : "";
   detail = detail.substr(0, detail.find('\n'));  // NCCL itself has printed the rest
@@ -97,7 +97,7 @@ void throw_nccl(ncclResult_t code, const char* call, std::source_location place)
   throw NcclError(code, describe(call,
                                  fmt::format("{}{}{}{}", ncclGetErrorString(code), detail.empty() ? "" : ": ", detail,
                                              cuda_error_behind()),
-                                 place));
+                                 file, line));
 }
 
 void report_unreleased(cudaError_t code, const char* call) noexcept {

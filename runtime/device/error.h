@@ -6,7 +6,6 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 
@@ -79,21 +78,25 @@ auto naming_failures(const Where& where, const Work& work) {
 }
 
 namespace detail {
-[[noreturn]] void throw_cuda(cudaError_t code, const char* call, std::source_location place);
-[[noreturn]] void throw_cublas(cublasStatus_t code, const char* call, std::source_location place);
-[[noreturn]] void throw_nccl(ncclResult_t code, const char* call, std::source_location place);
+// The place is that of the caller; the builtins serve compilers without std::source_location too (clang before 16).
+[[noreturn]] void throw_cuda(cudaError_t code, const char* call, const char* file, int line);
+[[noreturn]] void throw_cublas(cublasStatus_t code, const char* call, const char* file, int line);
+[[noreturn]] void throw_nccl(ncclResult_t code, const char* call, const char* file, int line);
 
-inline void check(cudaError_t code, const char* call, std::source_location place = std::source_location::current()) {
+inline void check(cudaError_t code, const char* call, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
   if (code != cudaSuccess) [[unlikely]]
-    throw_cuda(code, call, place);
+    throw_cuda(code, call, file, line);
 }
-inline void check(cublasStatus_t code, const char* call, std::source_location place = std::source_location::current()) {
+inline void check(cublasStatus_t code, const char* call, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
   if (code != CUBLAS_STATUS_SUCCESS) [[unlikely]]
-    throw_cublas(code, call, place);
+    throw_cublas(code, call, file, line);
 }
-inline void check(ncclResult_t code, const char* call, std::source_location place = std::source_location::current()) {
+inline void check(ncclResult_t code, const char* call, const char* file = __builtin_FILE(),
+                  int line = __builtin_LINE()) {
   if (code != ncclSuccess) [[unlikely]]
-    throw_nccl(code, call, place);
+    throw_nccl(code, call, file, line);
 }
 
 /// For destructors: says on standard error what could not be released, and goes on. A broken device repeats its error

@@ -72,8 +72,10 @@ class AnyLayer {
 /// linear_relu.
 class Sequential {
  public:
-  template <Layer... Layers>
-  requires(!(std::same_as<Layers, Sequential> && ...) || sizeof...(Layers) != 1) explicit Sequential(Layers... layers) {
+  // The first condition keeps copies out before Layer asks whether a Sequential can be copied.
+  template <class... Layers>
+  requires((sizeof...(Layers) != 1 || !(std::same_as<Layers, Sequential> && ...)) &&
+           (Layer<Layers> && ...)) explicit Sequential(Layers... layers) {
     layers_.reserve(sizeof...(Layers));
     (layers_.emplace_back(std::move(layers)), ...);
   }

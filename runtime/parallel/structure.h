@@ -263,7 +263,7 @@ void TensorVisitor::walk(T& value) {
     if (value) walk(*value);
   } else if constexpr (detail::kIsVariant<T>) {
     structure(value.index());
-    std::visit([this](auto& held) { walk(held); }, value);
+    std::visit([this](auto& held) { this->walk(held); }, value);
   } else if constexpr (detail::MapLike<T>) {
     walk_map(value);
   } else if constexpr (detail::TupleLike<T>) {  // before ranges: an array has a fixed size
