@@ -58,6 +58,7 @@ template <int kCount, class F, class... T>
 __device__ inline void apply_to_pack(const F& f, std::int64_t p, T*... x) {
   const auto apply = [&f](auto&... memory) {
     const auto with_registers = [&](auto... pack) {
+#pragma unroll  // a pack that is indexed by a loop is memory, and all of it is read
       for (int k = 0; k < kCount; ++k) f(pack.values[k]...);
       (store_pack(memory, pack), ...);
     };

@@ -263,6 +263,10 @@ inline void access(const void* pointer, std::size_t size, bool reads, bool write
   if (running != nullptr) check(*running, pointer, size, reads, writes, is_atomic, code);
 }
 
+inline void access_range(const void* pointer, std::size_t bytes, bool writes, const void* code) {
+  if (bytes > 0) access(pointer, bytes, !writes, writes, false, code);
+}
+
 void fence() {
   if (running != nullptr) running->reach[block_now(*running)].fenced_at = ++running->accesses;
 }
@@ -322,6 +326,10 @@ void copied(const void* target, const void* source, std::size_t bytes) {
 #define FANOUT_SIM_CODE __builtin_return_address(0)
 // NOLINTBEGIN
 extern "C" {
+void* __real_memcpy(void*, const void*, std::size_t);
+void* __real_memmove(void*, const void*, std::size_t);
+void* __real_memset(void*, int, std::size_t);
+
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
@@ -369,20 +377,29 @@ void __tsan_read_range(void* p, std::size_t bytes) {
 void __tsan_write_range(void* p, std::size_t bytes) {
   sim::checks::access(p, bytes, false, true, false, FANOUT_SIM_CODE);
 }
-void* __tsan_memcpy(void* target, const void* source, std::size_t bytes) {
-  sim::checks::access(source, bytes, true, false, false, FANOUT_SIM_CODE);
-  sim::checks::access(target, bytes, false, true, false, FANOUT_SIM_CODE);
-  return std::memcpy(target, source, bytes);
-}
-void* __tsan_memmove(void* target, const void* source, std::size_t bytes) {
-  sim::checks::access(source, bytes, true, false, false, FANOUT_SIM_CODE);
-  sim::checks::access(target, bytes, false, true, false, FANOUT_SIM_CODE);
-  return std::memmove(target, source, bytes);
-}
-void* __tsan_memset(void* target, int value, std::size_t bytes) {
-  sim::checks::access(target, bytes, false, true, false, FANOUT_SIM_CODE);
-  return std::memset(target, value, bytes);
-}
+// Loops and assignments that the compiler makes calls of the C library. Clang 14 leaves these calls as they are, and
+// the linker sends them here (-Wl,--wrap), those of host code too, where nothing is checked; later versions rename
+// them.
+void* __real_memcpy(void*, const void*, std::size_t);
+void* __real_memmove(void*, const void*, std::size_t);
+void* __real_memset(void*, int, std::size_t);
+#define FANOUT_SIM_MEMORY_CALLS(prefix)                                        \
+  void* prefix##memcpy(void* target, const void* source, std::size_t bytes) {  \
+    sim::checks::access_range(source, bytes, false, FANOUT_SIM_CODE);          \
+    sim::checks::access_range(target, bytes, true, FANOUT_SIM_CODE);           \
+    return __real_memcpy(target, source, bytes);                               \
+  }                                                                            \
+  void* prefix##memmove(void* target, const void* source, std::size_t bytes) { \
+    sim::checks::access_range(source, bytes, false, FANOUT_SIM_CODE);          \
+    sim::checks::access_range(target, bytes, true, FANOUT_SIM_CODE);           \
+    return __real_memmove(target, source, bytes);                              \
+  }                                                                            \
+  void* prefix##memset(void* target, int value, std::size_t bytes) {           \
+    sim::checks::access_range(target, bytes, true, FANOUT_SIM_CODE);           \
+    return __real_memset(target, value, bytes);                                \
+  }
+FANOUT_SIM_MEMORY_CALLS(__wrap_)
+FANOUT_SIM_MEMORY_CALLS(__tsan_)
 
 #define FANOUT_SIM_ATOMIC_CHANGE(bits, T, name)                                           \
   T __tsan_atomic##bits##_fetch_##name(volatile T* p, T value, int) {                     \
@@ -426,3 +443,7 @@ FANOUT_SIM_ATOMICS(32, std::uint32_t)
 FANOUT_SIM_ATOMICS(64, std::uint64_t)
 }
 // NOLINTEND
+
+void sim::checks::fill_unseen(void* memory, int value, std::size_t bytes) {
+  __real_memset(memory, value, bytes);
+}

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "sim/device/fiber_annotations.h"
+#include "sim/device/kernel_checks.h"
 #include "sim/device/switch.h"
 #include "sim/lanes.h"
 
@@ -40,7 +41,7 @@ void prepare_dynamic_shared(std::size_t bytes) {
   static const bool poison = parse_switch(std::getenv("FANOUT_SIM_POISON")).value_or(false);
   char* memory = shared_memory().bytes;
   note_usable(memory, bytes, kMostDynamicSharedBytes);
-  if (poison) std::memset(memory, 0xFF, bytes);
+  if (poison) checks::fill_unseen(memory, 0xFF, bytes);
 }
 
 bool full_lanes() {

@@ -91,6 +91,12 @@ __global__ void write_kernel(float* target, int last) {
   if (threadIdx.x == 0) target[last] = 1;  // bug: written_beyond_the_end
 }
 
+// A loop that a compiler makes a call of memcpy.
+__global__ void copy_kernel(float* __restrict__ target, const float* __restrict__ source, int begin) {
+  if (threadIdx.x != 0) return;
+  for (int i = 0; i < 8; ++i) target[begin + i] = source[i];  // bug: copied_beyond_the_end
+}
+
 __global__ void read_hidden_kernel(float* target, Hidden source) {
   if (threadIdx.x == 0) target[0] = source.data[0];  // bug: hidden_pointer_of_another_device
 }
@@ -164,6 +170,13 @@ FANOUT_BUG(written_beyond_the_end, "write_kernel", "writes 4 bytes at", "outside
   const cudaLaunchConfig_t config = blocks(lab, 1);
   const int last = corrected ? kCount - 1 : kCount;
   REQUIRE_OK(cudaLaunchKernelEx(&config, write_kernel, lab.b, last));
+}
+
+FANOUT_BUG(copied_beyond_the_end, "copy_kernel", "writes", "outside of any allocation") {
+  const Lab lab;
+  const cudaLaunchConfig_t config = blocks(lab, 1);
+  const int begin = corrected ? kCount - 8 : kCount - 7;
+  REQUIRE_OK(cudaLaunchKernelEx(&config, copy_kernel, lab.b, lab.a, begin));
 }
 
 FANOUT_BUG(hidden_pointer_of_another_device, "read_hidden_kernel", "on cuda:0",

@@ -1,34 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many launches a step takes, and that a warm one allocates nothing.
-#include <atomic>
+// How many launches a step takes.
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <new>
 
 #include "runtime/autograd/node.h"
 #include "runtime/nn/linear.h"
 #include "runtime/nn/move.h"
-#include "runtime/optim/adam.h"
-#include "runtime/optim/sgd.h"
-
-namespace {
-std::atomic<int> allocations{0};
-}
-
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  ++allocations;
-  return std::malloc(bytes);
-}
-void* operator new(std::size_t bytes) {
-  if (void* pointer = operator new(bytes, std::nothrow)) return pointer;
-  throw std::bad_alloc();
-}
-void operator delete(void* pointer) noexcept {
-  std::free(pointer);
-}
-void operator delete(void* pointer, std::size_t) noexcept {
-  std::free(pointer);
-}
+#include "runtime/optim/optimizer.h"
 
 using namespace fanout;
 
@@ -97,27 +74,4 @@ TEST_CASE("parameters that do not lie together are runs of their own, as are tho
   Recording optimizer(list);
   give_all(list);
   CHECK(optimizer.step_elements() == Elements{35, 15, 3 * 64 + 15});
-}
-
-// In late mode the platform itself allocates, for what waits.
-TEST_CASE("a warm step and a walk over a module allocate nothing", "[eager]") {
-  Net net;
-  to(net, Device(0));
-  const std::vector<Tensor> list = parameters(net);
-  Sgd sgd(list, {.learning_rate = 0.1, .momentum = 0.9});
-  Adam adam(list);
-  const auto step = [&] {
-    sgd.zero_grad();
-    give_all(list);
-    sgd.step();
-    adam.step();
-  };
-  step();
-  step();  // the second step is the first one with a former velocity
-  const int before = allocations;
-  step();
-  Visitor nothing;
-  ModuleView(net).walk(nothing);
-  const int after = allocations;
-  CHECK(after == before);
 }
