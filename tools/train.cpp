@@ -12,6 +12,7 @@
 #include "models/mlp.h"
 #include "models/training.h"
 #include "runtime/comm/link_check.h"
+#include "runtime/device/error.h"
 #include "runtime/nn/move.h"
 #include "runtime/ops/shape.h"
 #include "runtime/optim/adam.h"
@@ -98,7 +99,7 @@ void train(const TrainOptions& options) {
 
   manual_seed(options.seed);
   Mlp model(widths(data, options));
-  to(model, home);
+  naming_failures([&] { return fmt::format("moving the module to {}: ", home.name()); }, [&] { to(model, home); });
   const std::unique_ptr<Optimizer> optimizer = make_optimizer(model, options);
 
   if (options.parallel == Parallelism::none) {

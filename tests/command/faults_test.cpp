@@ -114,6 +114,10 @@ TEST_CASE("a rank that dies or never comes to a collective ends the training and
   check_failure("stall@1:5", kStep + "(forward|backward): .*cuda:1.*", {"FANOUT_SIM_NCCL_TIMEOUT=1"});
 }
 
+TEST_CASE("a device without memory for the module ends the training and says what it was for") {
+  check_failure("alloc@0:2", "fanout: moving the module to cuda:0: [0-9]+ bytes on cuda:0: out of memory .*");
+}
+
 TEST_CASE("pinned memory that cannot be had ends the training before its first step") {
   check_failure("alloc@host:2", "fanout: before the first step: 512 bytes of pinned host memory: out of memory .*");
 }
