@@ -5,11 +5,10 @@
 #include <cstdlib>
 #include <new>
 
-#include "runtime/autograd/node.h"
-#include "runtime/nn/linear.h"
 #include "runtime/nn/move.h"
 #include "runtime/optim/adam.h"
 #include "runtime/optim/sgd.h"
+#include "tests/runtime/optim/small_net.h"
 
 namespace {
 std::atomic<int> allocations{0};
@@ -31,22 +30,7 @@ void operator delete(void* pointer, std::size_t) noexcept {
 }
 
 using namespace fanout;
-
-namespace {
-
-struct Net {
-  Linear a{3, 5}, b{5, 7};
-  void visit(Visitor& member) {
-    member("a", a);
-    member("b", b);
-  }
-};
-
-void give_all(const std::vector<Tensor>& list) {
-  for (const Tensor& parameter : list) gradient_sink(parameter).set_present();
-}
-
-}  // namespace
+using namespace fanout::test;
 
 // In late mode the platform itself allocates, for what waits.
 TEST_CASE("a warm step and a walk over a module allocate nothing", "[eager]") {

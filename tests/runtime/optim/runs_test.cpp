@@ -2,22 +2,14 @@
 // How many launches a step takes.
 #include <catch2/catch.hpp>
 
-#include "runtime/autograd/node.h"
-#include "runtime/nn/linear.h"
 #include "runtime/nn/move.h"
 #include "runtime/optim/optimizer.h"
+#include "tests/runtime/optim/small_net.h"
 
 using namespace fanout;
+using namespace fanout::test;
 
 namespace {
-
-struct Net {
-  Linear a{3, 5}, b{5, 7};
-  void visit(Visitor& member) {
-    member("a", a);
-    member("b", b);
-  }
-};
 
 // Records what a step would launch.
 struct Recording final : Optimizer {
@@ -31,10 +23,6 @@ struct Recording final : Optimizer {
   }
   std::vector<std::int64_t> elements;
 };
-
-void give_all(const std::vector<Tensor>& list) {
-  for (const Tensor& parameter : list) gradient_sink(parameter).set_present();
-}
 
 using Elements = std::vector<std::int64_t>;
 
