@@ -7,6 +7,7 @@ install(
           fanout_platform
           fanout_kernels
           fanout_device
+          fanout_trace
           fanout_tensor
           fanout_autograd
           fanout_comm

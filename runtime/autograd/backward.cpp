@@ -11,9 +11,12 @@
 
 #include "runtime/autograd/autocast.h"
 #include "runtime/device/workers.h"
+#include "runtime/trace/stages.h"
 
 namespace fanout {
 namespace {
+
+constexpr std::size_t kUsualNodes = 64;
 
 std::atomic<std::uint64_t> last_pass_id{0};
 
@@ -57,6 +60,8 @@ BackwardPass::BackwardPass(BackwardOptions options, Targets targets)
 
 void BackwardPass::collect(Node& root) {
   std::vector<Node*> open;
+  nodes_.reserve(kUsualNodes);
+  open.reserve(kUsualNodes);
   const auto see = [&](Node* node) {
     if (node->is_closed()) throw_in_forward();
     if (node->pass_id == id_) return;
@@ -105,6 +110,7 @@ void BackwardPass::push(Node* node) {
 
 void BackwardPass::run_node(Node& node) {
   const DeviceGuard guard(node.device());
+  const StageScope stage(node.device(), Stage::backward);
   node.apply_hooks();
   if (!targets_.empty() && node.gradient().defined() && !node.leads_on()) {
     node.take_gradient();  // the way ends here, at a target

@@ -9,12 +9,14 @@
 namespace fanout {
 
 void GradientSink::begin() {
+  make_pending();
   expected_in_pass_ = arrived_in_pass_ = 0;
   sums_apart_ = has_hooks();
   graph_in_pass_ = false;
 }
 
 Tensor GradientSink::gradient_or_none() const {
+  make_pending();
   if (!sparse_.empty()) return dense_of(*sparse());
   if (!present_) return Tensor();
   return with_graph_.defined() ? with_graph_ : place_;
@@ -24,7 +26,12 @@ std::optional<SparseRows> GradientSink::sparse() const {
   return sparse_.empty() ? std::nullopt : std::optional(concatenated(sparse_));
 }
 
+bool GradientSink::place_is_shared() const {
+  return !place_.body().has_one_owner() || !place_.body().storage->has_one_owner();
+}
+
 void GradientSink::clear() {
+  make_pending();
   present_ = false;
   with_graph_ = Tensor();
   sparse_.clear();

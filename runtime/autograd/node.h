@@ -8,9 +8,11 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "runtime/autograd/grad_mode.h"
+#include "runtime/autograd/pending_sum.h"
 #include "runtime/autograd/sparse.h"
 #include "runtime/tensor/tensor.h"
 
@@ -189,6 +191,17 @@ class GradientSink final : public Node {
   /// Marks the place as holding a gradient, after somebody wrote it there.
   void set_present() { present_ = true; }
   bool present() const { return present_; }
+  /// Marks the place as holding a gradient of which a sum is pending: whoever asks for the gradient, or begins a pass
+  /// that comes here, has it made.
+  void set_pending(Intrusive<PendingSum> sum) {
+    present_ = true;
+    pending_ = std::move(sum);
+  }
+  /// The pending sum, or null; and the place as it is.
+  PendingSum* pending() const { return pending_.get(); }
+  const Tensor& place_as_it_is() const { return place_; }
+  /// True if somebody else has a handle or a view of the place, and so may read it without asking.
+  bool place_is_shared() const;
   /// Where the gradient is to be written: a view of a flat buffer, on the leaf's device and of its shape.
   void set_place(const Tensor& place);
   const Tensor& place();
@@ -220,9 +233,14 @@ class GradientSink final : public Node {
   void add(Tensor gradient, bool create_graph);
   void deliver();
   void make_dense();
+  void make_pending() const {
+    if (pending_) [[unlikely]]
+      std::exchange(pending_, nullptr)->make();
+  }
   Destination own_destination();
 
   Tensor place_;
+  mutable Intrusive<PendingSum> pending_;
   Tensor with_graph_;               // the gradient instead, when it was made with `create_graph`
   std::vector<SparseRows> sparse_;  // the gradient instead, when it is sparse: the parts in order
   bool present_ = false;            // in place_ or with_graph_

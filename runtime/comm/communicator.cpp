@@ -37,7 +37,7 @@ ncclDataType_t nccl_type(DType dtype) {
 
 struct Communicators {
   std::mutex lock;
-  std::map<std::vector<Device>, std::unique_ptr<Communicator>> made;
+  std::map<std::pair<std::vector<Device>, int>, std::unique_ptr<Communicator>> made;
 };
 
 // Not destroyed: NCCL must not be called once static destructors run.
@@ -48,9 +48,12 @@ Communicators& all() {
 
 }  // namespace
 
-Communicator::Communicator(std::vector<Device> devices)
-    : devices_(std::move(devices)), ranks_(devices_.size(), nullptr), by_copies_(!links_open(devices_)) {
-  for (const Device device : devices_) (void)context(device);
+Communicator::Communicator(std::vector<Device> devices, int channel)
+    : devices_(std::move(devices)),
+      channel_(channel),
+      ranks_(devices_.size(), nullptr),
+      by_copies_(!links_open(devices_)) {
+  for (const Device device : devices_) (void)context(device).communication(channel_);
   if (by_copies_) return;
   try {
     connect();
@@ -92,11 +95,11 @@ void Communicator::disconnect() {
   }
 }
 
-Communicator& Communicator::of(const std::vector<Device>& devices) {
+Communicator& Communicator::of(const std::vector<Device>& devices, int channel) {
   Communicators& communicators = all();
   const std::lock_guard guard(communicators.lock);
-  std::unique_ptr<Communicator>& place = communicators.made[devices];
-  if (!place) place = std::make_unique<Communicator>(devices);
+  std::unique_ptr<Communicator>& place = communicators.made[{devices, channel}];
+  if (!place) place = std::make_unique<Communicator>(devices, channel);
   return *place;
 }
 
@@ -127,20 +130,20 @@ void Communicator::settle(ncclResult_t result, const char* call) {
   }
 }
 
-void Communicator::start_behind_compute() {
+void Communicator::wait_for_computation() {
   for (const Device device : devices_) {
     DeviceContext& on = context(device);
-    wait_for(on.communication().view(), on.compute());
+    wait_for(on.communication(channel_).view(), on.compute());
   }
 }
 
 template <class Collective, class Copies>
-void Communicator::run(const Collective& collective, const Copies& copies) {
+void Communicator::run(Behind behind, const Collective& collective, const Copies& copies) {
   const std::lock_guard lock(one_at_a_time_);
   by_copies_ = by_copies_ || !links_open(devices_);
   if (!by_copies_) {
     try {
-      start_behind_compute();
+      if (behind == Behind::computation) wait_for_computation();
       collective();
       return;
     } catch (const NcclError& error) {
@@ -155,8 +158,9 @@ void Communicator::run(const Collective& collective, const Copies& copies) {
   copies();
 }
 
-void Communicator::broadcast(std::span<void* const> buffers, std::size_t bytes) {
-  run([&] { broadcast_by_nccl(buffers, bytes); },
+void Communicator::broadcast(std::span<void* const> buffers, std::size_t bytes, Behind behind) {
+  run(
+      behind, [&] { broadcast_by_nccl(buffers, bytes); },
       [&] {
         for (std::size_t rank = 1; rank < devices_.size(); ++rank) {
           copy_bytes(buffers[rank], devices_[rank], buffers[0], devices_[0], bytes);
@@ -164,8 +168,10 @@ void Communicator::broadcast(std::span<void* const> buffers, std::size_t bytes) 
       });
 }
 
-void Communicator::reduce(std::span<const void* const> buffers, void* result, std::int64_t elements, DType dtype) {
-  run([&] { reduce_by_nccl(buffers, result, elements, dtype); },
+void Communicator::reduce(std::span<const void* const> buffers, void* result, std::int64_t elements, DType dtype,
+                          Behind behind) {
+  run(
+      behind, [&] { reduce_by_nccl(buffers, result, elements, dtype); },
       [&] { reduce_by_copies(buffers, result, elements, dtype); });
 }
 
@@ -173,7 +179,7 @@ void Communicator::broadcast_by_nccl(std::span<void* const> buffers, std::size_t
   FANOUT_CHECK(ncclGroupStart());
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const ncclResult_t result = ncclBroadcast(buffers[0], buffers[rank], bytes, ncclUint8, 0, ranks_[rank],
-                                              context(devices_[rank]).communication().view().handle);
+                                              context(devices_[rank]).communication(channel_).view().handle);
     if (result != ncclSuccess && result != ncclInProgress) break;  // GroupEnd repeats it
   }
   settle(ncclGroupEnd(), "ncclBroadcast");
@@ -185,7 +191,7 @@ void Communicator::reduce_by_nccl(std::span<const void* const> buffers, void* re
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     const ncclResult_t code =
         ncclReduce(buffers[rank], rank == 0 ? result : nullptr, static_cast<std::size_t>(elements), nccl_type(dtype),
-                   ncclSum, 0, ranks_[rank], context(devices_[rank]).communication().view().handle);
+                   ncclSum, 0, ranks_[rank], context(devices_[rank]).communication(channel_).view().handle);
     if (code != ncclSuccess && code != ncclInProgress) break;  // GroupEnd repeats it
   }
   settle(ncclGroupEnd(), "ncclReduce");
@@ -210,8 +216,13 @@ void Communicator::reduce_by_copies(std::span<const void* const> buffers, void* 
 void Communicator::wait_for_collectives() {
   for (const Device device : devices_) {
     DeviceContext& on = context(device);
-    wait_for(on.compute().view(), on.communication());
+    wait_for(on.compute().view(), on.communication(channel_));
   }
+}
+
+StreamView Communicator::root_stream() const {
+  DeviceContext& root = context(devices_[0]);
+  return by_copies_ ? root.compute().view() : root.communication(channel_).view();
 }
 
 }  // namespace fanout

@@ -36,7 +36,8 @@ void keep_pool_memory(Device device) {
 
 }  // namespace
 
-DeviceContext::DeviceContext(Device device) : compute_(device), communication_(device) {
+DeviceContext::DeviceContext(Device device) : compute_(device) {
+  (void)communication();
   const DeviceGuard guard(device);
   keep_pool_memory(device);
   FANOUT_CHECK(cublasCreate(&blas_));
@@ -48,12 +49,20 @@ DeviceContext::DeviceContext(Device device) : compute_(device), communication_(d
 DeviceContext::~DeviceContext() {
   const Device device = compute_.view().device;
   detail::report_unreleased(cudaSetDevice(device.index()), "cudaSetDevice");
-  detail::report_unreleased(cudaStreamSynchronize(communication_.view().handle), "cudaStreamSynchronize");
+  for (const auto& stream : communication_) {
+    if (stream) detail::report_unreleased(cudaStreamSynchronize(stream->view().handle), "cudaStreamSynchronize");
+  }
   detail::report_unreleased(cudaStreamSynchronize(compute_.view().handle), "cudaStreamSynchronize");
   (void)cublasDestroy(blas_);  // fails only with its device, which has been said
   cudaMemPool_t pool = nullptr;
   detail::report_unreleased(cudaDeviceGetDefaultMemPool(&pool, device.index()), "cudaDeviceGetDefaultMemPool");
   if (pool != nullptr) detail::report_unreleased(cudaMemPoolTrimTo(pool, 0), "cudaMemPoolTrimTo");
+}
+
+Stream& DeviceContext::communication(int channel) {
+  std::unique_ptr<Stream>& stream = communication_[static_cast<std::size_t>(channel)];
+  if (!stream) stream = std::make_unique<Stream>(compute_.view().device);
+  return *stream;
 }
 
 void release_devices() {
@@ -71,8 +80,11 @@ DeviceContext& context(Device device) {
 }
 
 void synchronize(Device device) {
-  context(device).compute().view().synchronize();
-  context(device).communication().view().synchronize();
+  DeviceContext& of = context(device);
+  of.compute().view().synchronize();
+  for (const auto& stream : of.communication_) {
+    if (stream) stream->view().synchronize();
+  }
 }
 
 }  // namespace fanout

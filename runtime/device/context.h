@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime keeps for each device that is used: two streams, a cuBLAS handle, a memory pool that keeps its
-// memory. Made at a device's first use, so a device that nobody names gets no context and no byte.
+// What the runtime keeps for each device that is used: streams, a cuBLAS handle, a memory pool that keeps its memory.
+// Made at a device's first use, so a device that nobody names gets no context and no byte.
 #pragma once
 
 #include <cublas_v2.h>
+
+#include <array>
+#include <memory>
 
 #include "runtime/device/stream.h"
 
@@ -18,13 +21,17 @@ class DeviceContext {
 
   /// Operators and copies of this device run here, in the order in which they were called.
   Stream& compute() { return compute_; }
-  /// Collectives run here, beside the computation.
-  Stream& communication() { return communication_; }
+  /// Collectives run here, beside the computation; those of different channels beside each other. The stream of
+  /// a channel other than 0 is made when it is first asked for, by one thread at a time.
+  Stream& communication(int channel = 0);
   /// Bound to the compute stream. Used by one thread at a time: the one that works for this device.
   cublasHandle_t blas() const { return blas_; }
 
  private:
-  Stream compute_, communication_;
+  friend void synchronize(Device device);
+
+  Stream compute_;
+  std::array<std::unique_ptr<Stream>, kMaxDevices> communication_;  // by channel
   cublasHandle_t blas_ = nullptr;
 };
 
@@ -41,7 +48,7 @@ inline StreamView compute_stream(Device device) {
   return context(device).compute().view();
 }
 
-/// Blocks the host until all work of both streams of `device` is done.
+/// Blocks the host until all work of all streams of `device` is done.
 void synchronize(Device device);
 
 }  // namespace fanout

@@ -92,6 +92,12 @@ void require_device(Device device) {
   }
 }
 
+bool works_on_host_threads(Device device) {
+  int engines = 0;
+  FANOUT_CHECK(cudaDeviceGetAttribute(&engines, cudaDevAttrAsyncEngineCount, device.index()));
+  return engines == 0;
+}
+
 bool has_context(Device device) {
   using GetState = int (*)(int device, unsigned int* flags, int* active);
   static const GetState get_state = [] {

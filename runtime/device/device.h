@@ -50,6 +50,10 @@ std::string visibility_note();
 /// "this process sees 2 devices, ids 0 to 1 (CUDA_VISIBLE_DEVICES=2,1)": for messages about ids outside that range.
 std::string visible_ids_note();
 
+/// True if `device` has no engine that copies beside the host: then the threads that queue work do it, and more of them
+/// make it faster.
+bool works_on_host_threads(Device device);
+
 /// Whether this process has a context on `device`; asking creates none.
 bool has_context(Device device);
 

@@ -9,9 +9,9 @@ void StreamView::synchronize() const {
   FANOUT_CHECK(cudaStreamSynchronize(handle));
 }
 
-Event::Event(Device device) {
+Event::Event(Device device, EventTime time) {
   const DeviceGuard guard(device);
-  FANOUT_CHECK(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming));
+  FANOUT_CHECK(cudaEventCreateWithFlags(&handle_, time == EventTime::kept ? cudaEventDefault : cudaEventDisableTiming));
 }
 
 Event::~Event() {
@@ -24,6 +24,12 @@ void Event::record(StreamView stream) {
 
 void Event::synchronize() const {
   FANOUT_CHECK(cudaEventSynchronize(handle_));
+}
+
+double Event::seconds_since(const Event& earlier) const {
+  float milliseconds = 0;
+  FANOUT_CHECK(cudaEventElapsedTime(&milliseconds, earlier.handle_, handle_));
+  return static_cast<double>(milliseconds) * 1e-3;
 }
 
 Stream::Stream(Device device) : device_(device), event_(device) {

@@ -17,10 +17,13 @@ struct StreamView {
   void synchronize() const;
 };
 
+/// Whether an event says when it was passed; one that does costs the device a little more.
+enum class EventTime : bool { none, kept };
+
 /// A mark in a stream. Reused: a wait that was queued before a new record keeps the old mark.
 class Event {
  public:
-  explicit Event(Device device);
+  explicit Event(Device device, EventTime time = EventTime::none);
   ~Event();
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -29,6 +32,8 @@ class Event {
   void record(StreamView stream);
   /// Blocks the host until the marked work is done; returns at once if nothing was marked.
   void synchronize() const;
+  /// Seconds from `earlier`, an event of the same device, to this one. Both keep their time and were passed.
+  double seconds_since(const Event& earlier) const;
   cudaEvent_t handle() const { return handle_; }
 
  private:

@@ -35,7 +35,7 @@ void Signal::advance() {
 
 void Signal::wait_until_differs_from(std::uint32_t seen) const {
   using Clock = std::chrono::steady_clock;
-  constexpr auto kSpin = std::chrono::microseconds(25);
+  constexpr auto kSpin = std::chrono::microseconds(100);
   const auto start = Clock::now();
   do {
     for (int i = 0; i < 64; ++i) {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "kernels/adam.h"
-#include "runtime/device/context.h"
 
 namespace fanout {
 
@@ -42,7 +41,7 @@ void Adam::update(const Run& run) {
                                .step = run.steps_before + 1};
   dispatch_floating(run.dtype, "Adam", [&]<class Tag>(Tag) {
     using T = typename Tag::type;
-    FANOUT_CHECK(kernels::adam_step(compute_stream(run.device).handle, reinterpret_cast<T*>(run.parameter),
+    FANOUT_CHECK(kernels::adam_step(run.stream, reinterpret_cast<T*>(run.parameter),
                                     reinterpret_cast<T*>(run.states[0]), reinterpret_cast<T*>(run.states[1]),
                                     reinterpret_cast<const T*>(run.gradient), step, run.elements));
   });

@@ -11,12 +11,28 @@
 #include "runtime/autograd/node.h"
 #include "runtime/device/context.h"
 #include "runtime/tensor/copy.h"
+#include "runtime/trace/stages.h"
 
 namespace fanout {
 namespace {
 
+GradientSink* sink_of(const Tensor& parameter) {
+  return static_cast<GradientSink*>(parameter.body().sink.get());
+}
+
+// The sum that is still to be made of the parameter's gradient, or null.
+PendingSum* pending_sum(const Tensor& parameter) {
+  const GradientSink* const sink = sink_of(parameter);
+  return sink == nullptr ? nullptr : sink->pending();
+}
+
+// The gradient, of which a sum may be pending.
+Tensor gradient_as_it_is(const Tensor& parameter) {
+  return pending_sum(parameter) != nullptr ? sink_of(parameter)->place_as_it_is() : parameter.grad();
+}
+
 bool has_sparse_gradient(const Tensor& parameter) {
-  const auto* const sink = static_cast<const GradientSink*>(parameter.body().sink.get());
+  const GradientSink* const sink = sink_of(parameter);
   return sink != nullptr && sink->is_sparse();
 }
 
@@ -106,6 +122,7 @@ void Optimizer::place() {
 
 Optimizer::Run Optimizer::run_of(const Slot& slot, const Tensor& gradient) const {
   Run run{.device = slot.device,
+          .stream = compute_stream(slot.device).handle,
           .dtype = slot.parameter.dtype(),
           .parameter = static_cast<char*>(slot.parameter.raw_data()),
           .gradient = static_cast<const char*>(gradient.raw_data()),
@@ -129,17 +146,31 @@ std::size_t Optimizer::extend(Run& run, std::size_t position) const {
         next.device == run.device && next.parameter.dtype() == run.dtype && next.steps == run.steps_before;
     if (!like || next.parameter.raw_data() != run.parameter + distance) break;
     if (has_sparse_gradient(next.parameter)) break;
-    const Tensor gradient = next.parameter.grad();
+    if (pending_sum(next.parameter) != pending_sum(first.parameter)) break;
+    const Tensor gradient = gradient_as_it_is(next.parameter);
     if (!gradient.defined() || !gradient.is_contiguous() || gradient.raw_data() != run.gradient + distance) break;
     run.elements = distance / static_cast<std::ptrdiff_t>(size_of(run.dtype)) + next.parameter.elements();
   }
   return position;
 }
 
-void Optimizer::finish(const Run& run, std::size_t first, std::size_t last) {
+// Updates order_[first] to order_[last - 1], of whose gradients `sum` is pending, if any.
+void Optimizer::finish(const Run& run, std::size_t first, std::size_t last, PendingSum* sum) {
   const DeviceGuard guard(run.device);
-  update(run);
+  const StageScope stage(run.device, Stage::update);
   for (std::size_t position = first; position < last; ++position) count_update(slots_[order_[position]]);
+  if (sum == nullptr) return update(run);
+  const std::size_t size = size_of(run.dtype);
+  sum->make_and_update(run.gradient, static_cast<std::size_t>(run.elements) * size,
+                       [&](StreamView stream, std::size_t begin, std::size_t end) {
+                         Run piece = run;
+                         piece.stream = stream.handle;
+                         piece.parameter += begin;
+                         piece.gradient += begin;
+                         for (std::size_t state = 0; state < states_; ++state) piece.states[state] += begin;
+                         piece.elements = static_cast<std::int64_t>((end - begin) / size);
+                         update(piece);
+                       });
 }
 
 void Optimizer::count_update(Slot& slot) const {
@@ -167,12 +198,12 @@ void Optimizer::step() {
       count_update(slot);
       continue;
     }
-    const Tensor gradient = slots_[order_[first]].parameter.grad();
+    const Tensor gradient = gradient_as_it_is(slots_[order_[first]].parameter);
     if (!gradient.defined()) continue;
     const Tensor packed = contiguous_copy(gradient);  // the gradient itself, but for one made with create_graph
     Run run = run_of(slots_[order_[first]], packed);
     if (packed.raw_data() == gradient.raw_data()) position = extend(run, first);
-    finish(run, first, position);
+    finish(run, first, position, pending_sum(slots_[order_[first]].parameter));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/autograd/pending_sum.h"
 #include "runtime/autograd/sparse.h"
 #include "runtime/tensor/flat.h"
 #include "runtime/tensor/tensor.h"
@@ -50,6 +51,7 @@ class Optimizer {
   /// so.
   struct Run {
     Device device;
+    cudaStream_t stream;
     DType dtype;
     char* parameter;
     const char* gradient;
@@ -58,7 +60,7 @@ class Optimizer {
     std::int64_t steps_before;
   };
 
-  /// Queues the update of a run on the compute stream of its device, which is current.
+  /// Queues the update of a run on its stream; the run's device is current. May be called by several threads at once.
   virtual void update(const Run& run) = 0;
   /// Whether update_sparse is there, with the options as they are: else step refuses sparse gradients.
   virtual bool takes_sparse() const { return false; }
@@ -85,7 +87,7 @@ class Optimizer {
   void place_on(Device device, const std::vector<std::size_t>& numbers);
   Run run_of(const Slot& slot, const Tensor& gradient) const;
   std::size_t extend(Run& run, std::size_t position) const;
-  void finish(const Run& run, std::size_t first, std::size_t last);
+  void finish(const Run& run, std::size_t first, std::size_t last, PendingSum* sum);
   void count_update(Slot& slot) const;
   void require_dense() const;
 

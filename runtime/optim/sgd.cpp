@@ -2,7 +2,6 @@
 #include "runtime/optim/sgd.h"
 
 #include "kernels/sgd.h"
-#include "runtime/device/context.h"
 
 namespace fanout {
 
@@ -26,9 +25,8 @@ void Sgd::update(const Run& run) {
                               .first = run.steps_before == 0};
   dispatch_floating(run.dtype, "Sgd", [&]<class Tag>(Tag) {
     using T = typename Tag::type;
-    FANOUT_CHECK(kernels::sgd_step(compute_stream(run.device).handle, reinterpret_cast<T*>(run.parameter),
-                                   reinterpret_cast<T*>(run.states[0]), reinterpret_cast<const T*>(run.gradient), step,
-                                   run.elements));
+    FANOUT_CHECK(kernels::sgd_step(run.stream, reinterpret_cast<T*>(run.parameter), reinterpret_cast<T*>(run.states[0]),
+                                   reinterpret_cast<const T*>(run.gradient), step, run.elements));
   });
 }
 

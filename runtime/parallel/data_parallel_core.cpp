@@ -106,59 +106,67 @@ std::vector<std::int64_t> DataParallelCore::rows_per_device(std::int64_t rows,
   return sizes;
 }
 
-DataParallelCore::Plan DataParallelCore::plan(const std::vector<ScatteredInputs::Input>& inputs, const TensorWalk& walk,
-                                              bool has_arguments) const {
+std::shared_ptr<const DataParallelCore::Plan> DataParallelCore::plan(const std::vector<ScatteredInputs::Input>& inputs,
+                                                                     const TensorWalk& walk, bool has_arguments) const {
   const std::int64_t rows = ScatteredInputs::rows_of(inputs, options_.dim, walk, "input");
+  if (plan_ && plan_->split_rows == rows && plan_->has_arguments == has_arguments) return plan_;
   const auto first_split = [&] {
     const auto found = std::find_if(inputs.begin(), inputs.end(), [](const auto& input) { return !input.whole; });
     return path_of(walk, "input", static_cast<std::size_t>(found - inputs.begin()));
   };
-  Plan plan;
-  plan.rows.resize(devices_.size());
-  if (rows > 0) plan.rows = rows_per_device(rows, first_split);
-  if (rows == 0 && !options_.chunk_sizes.empty()) plan.rows = rows_per_device(0, first_split);
+  auto plan = std::make_shared<Plan>();
+  plan->split_rows = rows;
+  plan->has_arguments = has_arguments;
+  plan->rows.resize(devices_.size());
+  if (rows > 0) plan->rows = rows_per_device(rows, first_split);
+  if (rows == 0 && !options_.chunk_sizes.empty()) plan->rows = rows_per_device(0, first_split);
+  std::vector<Device> devices;
+  std::vector<std::int64_t> sizes;
+  const auto run_on = [&](std::size_t number) {
+    plan->running.push_back({number, devices_[number]});
+    devices.push_back(devices_[number]);
+    sizes.push_back(plan->rows[number]);
+  };
   for (std::size_t number = 0; number < devices_.size(); ++number) {
     const bool shares = options_.weights.empty() || options_.weights[number] > 0;
     const bool is_sized = options_.chunk_sizes.empty() || options_.chunk_sizes[number] > 0;
     // Without rows to share, all that could get some run; without arguments the primary does.
-    const bool runs = rows > 0 ? plan.rows[number] > 0 : has_arguments ? shares && is_sized : number == 0;
-    if (!runs) continue;
-    plan.running.push_back({number, devices_[number]});
-    plan.devices.push_back(devices_[number]);
-    plan.chunk_sizes.push_back(plan.rows[number]);
+    const bool runs = rows > 0 ? plan->rows[number] > 0 : has_arguments ? shares && is_sized : number == 0;
+    if (runs) run_on(number);
   }
-  if (plan.running.empty()) {  // chunk_sizes are all 0, and so is the batch
-    plan.running.push_back({0, devices_[0]});
-    plan.devices.push_back(devices_[0]);
-    plan.chunk_sizes.push_back(0);
-  }
-  return plan;
+  if (plan->running.empty()) run_on(0);  // chunk_sizes are all 0, and so is the batch
+  plan->most_rows = *std::max_element(sizes.begin(), sizes.end());
+  plan->pieces = std::make_shared<const Pieces>(std::move(sizes), std::move(devices));
+  return plan_ = std::move(plan);
 }
 
 ReplicatedForward DataParallelCore::begin(const ModuleView& module, const TensorWalk& walk, bool has_arguments) {
   check(module);
   const std::vector<ScatteredInputs::Input> inputs = ScatteredInputs::collect(walk);
-  Plan plan = this->plan(inputs, walk, has_arguments);
-  rows_ = plan.rows;
+  const std::shared_ptr<const Plan> plan = this->plan(inputs, walk, has_arguments);
+  rows_ = plan->rows;
   failures_.clear();
   ReplicatedForward forward;
   forward.core_ = this;
-  forward.inputs_ = ScatteredInputs(inputs, options_.dim, plan.chunk_sizes, plan.devices);
-  const std::int64_t most_rows = *std::max_element(plan.chunk_sizes.begin(), plan.chunk_sizes.end());
-  forward.lanes_ = lanes_->begin_step(most_rows, static_cast<int>(plan.running.size()), grad_enabled());
-  forward.replicas_ = std::move(plan.running);
-  const bool module_alone = forward.replicas_.size() == 1 && forward.replicas_[0].number == 0;
+  forward.plan_ = plan;
+  forward.inputs_ = ScatteredInputs(inputs, options_.dim, plan->pieces);
+  const std::vector<RunningReplica>& replicas = plan->running;
+  forward.lanes_ = lanes_->begin_step(plan->most_rows, static_cast<int>(replicas.size()), grad_enabled());
+  const bool module_alone = replicas.size() == 1 && replicas[0].number == 0;
   if (module_alone) return forward;
 
   auto owner = std::make_shared<BucketOwner>();
   owner->set = set_;
-  forward.idle_ranks_ = forward.replicas_[0].number == 0 ? 0 : 1;
+  forward.idle_ranks_ = replicas[0].number == 0 ? 0 : 1;
   if (forward.idle_ranks_ == 1) owner->members.push_back(0);
-  for (const RunningReplica& replica : forward.replicas_) owner->members.push_back(replica.number);
-  set_->send_changes(owner->members);
+  for (const RunningReplica& replica : replicas) owner->members.push_back(replica.number);
+  {
+    const StageScope stage(devices_[0], Stage::replicate);
+    set_->send_changes(owner->members);
+  }
   owner->communicator = &set_->communicator(owner->members);
   owner->lanes = forward.lanes_;
-  owner->backward_took = [chooser = lanes_](double seconds) { chooser->add(seconds); };
+  owner->took = [chooser = lanes_](double seconds) { chooser->add(seconds); };
   forward.note_buffers();
   forward.graph_.emplace(std::move(owner));
   if (forward.idle_ranks_ == 0) forward.graph_->enter_primary();
@@ -167,11 +175,12 @@ ReplicatedForward DataParallelCore::begin(const ModuleView& module, const Tensor
 
 std::pair<ScatteredInputs, std::size_t> DataParallelCore::split(const TensorWalk& walk) const {
   const std::vector<ScatteredInputs::Input> inputs = ScatteredInputs::collect(walk);
-  const Plan plan = this->plan(inputs, walk, true);
-  return {ScatteredInputs(inputs, options_.dim, plan.chunk_sizes, plan.devices), plan.running.size()};
+  const std::shared_ptr<const Plan> plan = this->plan(inputs, walk, true);
+  return {ScatteredInputs(inputs, options_.dim, plan->pieces), plan->running.size()};
 }
 
 void DataParallelCore::join(const std::vector<TensorWalk>& outputs, const std::vector<OutputOrigin>& origins) const {
+  const StageScope stage(output_device(), Stage::gather);
   if (devices_.size() > 1) return join_outputs(outputs, origins, options_.dim, output_device());
   struct Moving final : TensorVisitor {
     explicit Moving(Device where) : TensorVisitor("output"), device(where) {}
@@ -208,7 +217,7 @@ Tensor DataParallelCore::mean_over_rows(const std::vector<Tensor>& means) const 
 
 void ReplicatedForward::run(const std::function<void(std::size_t)>& replica) {
   const auto start = std::chrono::steady_clock::now();
-  core_->failures_ = run_replicas(replicas_, lanes_, replica, [this](std::size_t i) { return inputs_.text(i); });
+  core_->failures_ = run_replicas(replicas(), lanes_, replica, [this](std::size_t i) { return inputs_.text(i); });
   core_->lanes_->add(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   if (!core_->failures_.empty()) throw_first(core_->failures_);
   if (!policy_buffers_.empty()) combine_buffers();
@@ -216,7 +225,7 @@ void ReplicatedForward::run(const std::function<void(std::size_t)>& replica) {
 
 std::vector<OutputOrigin> ReplicatedForward::origins() const {
   std::vector<OutputOrigin> origins;
-  for (const auto& [number, device] : replicas_) origins.push_back({number, device, core_->rows_[number]});
+  for (const auto& [number, device] : replicas()) origins.push_back({number, device, core_->rows_[number]});
   return origins;
 }
 
@@ -237,7 +246,7 @@ void ReplicatedForward::combine_buffers() const {
     const Tensor& buffer = buffers.originals()[index];
     bool written = buffer.version() != version;
     std::vector<ReplicaBuffer> replicas;
-    for (const auto& [number, device] : replicas_) {
+    for (const auto& [number, device] : this->replicas()) {
       written = written || (number > 0 && buffers.was_written(number, index));
       replicas.push_back({buffers.tensor(number, index), core_->rows_[number]});
     }

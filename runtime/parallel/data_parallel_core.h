@@ -15,6 +15,7 @@
 #include "runtime/parallel/parallel_apply.h"
 #include "runtime/parallel/replica_graph.h"
 #include "runtime/parallel/scatter.h"
+#include "runtime/trace/stages.h"
 
 namespace fanout {
 
@@ -64,23 +65,27 @@ class DataParallelCore {
   friend class ReplicatedForward;
   // Who runs, with how many rows.
   struct Plan {
-    std::vector<std::int64_t> rows;         // by device
-    std::vector<RunningReplica> running;    // those that run
-    std::vector<Device> devices;            // of those
-    std::vector<std::int64_t> chunk_sizes;  // of those
+    std::int64_t split_rows;               // what it was made for: -1 without a tensor to split
+    bool has_arguments;                    // and this
+    std::vector<std::int64_t> rows;        // by device
+    std::vector<RunningReplica> running;   // those that run
+    std::shared_ptr<const Pieces> pieces;  // for those
+    std::int64_t most_rows;                // of one of them
   };
 
   void check_options() const;
   void check(const ModuleView& module);
   void renew(const ModuleView& module);
   std::vector<std::int64_t> rows_per_device(std::int64_t rows, const std::function<std::string()>& path) const;
-  Plan plan(const std::vector<ScatteredInputs::Input>& inputs, const TensorWalk& walk, bool has_arguments) const;
+  std::shared_ptr<const Plan> plan(const std::vector<ScatteredInputs::Input>& inputs, const TensorWalk& walk,
+                                   bool has_arguments) const;
 
   std::vector<Device> devices_;
   DataParallelOptions options_;
   std::shared_ptr<LaneChooser> lanes_;
   std::shared_ptr<ReplicaSet> set_;
-  std::vector<BufferPolicy> policies_;  // by buffer; empty where all are the primary's
+  std::vector<BufferPolicy> policies_;        // by buffer; empty where all are the primary's
+  mutable std::shared_ptr<const Plan> plan_;  // the last one; most steps have the same rows
   std::vector<std::int64_t> rows_;
   std::vector<ReplicaFailure> failures_;
 };
@@ -89,11 +94,14 @@ class DataParallelCore {
 class ReplicatedForward {
  public:
   /// Those that run; the others below are given a position in this list.
-  const std::vector<RunningReplica>& replicas() const { return replicas_; }
+  const std::vector<RunningReplica>& replicas() const { return plan_->running; }
   /// Points the tensors of `copy`, a copy of the module, at replica i's.
   void bind(const ModuleView& copy, std::size_t i) const { graph_->bind(copy, i + idle_ranks_); }
   /// Puts replica i's pieces in the places of the inputs' tensors; called on the replica's lane.
-  void place_inputs(std::size_t i, const TensorWalk& walk) const { inputs_.place(i, walk); }
+  void place_inputs(std::size_t i, const TensorWalk& walk) const {
+    const StageScope stage(replicas()[i].device, Stage::scatter);
+    inputs_.place(i, walk);
+  }
   /// Calls replica(i) for all i. Throws the lowest failure once all have ended.
   void run(const std::function<void(std::size_t)>& replica);
   std::vector<OutputOrigin> origins() const;
@@ -109,7 +117,7 @@ class ReplicatedForward {
   void combine_buffers() const;
 
   DataParallelCore* core_ = nullptr;
-  std::vector<RunningReplica> replicas_;
+  std::shared_ptr<const DataParallelCore::Plan> plan_;
   ScatteredInputs inputs_;
   int lanes_ = 1;
   std::size_t idle_ranks_ = 0;         // 1 where the primary takes part in the collectives alone

@@ -8,7 +8,9 @@
 #include "runtime/autograd/backward.h"
 #include "runtime/ops/operands.h"
 #include "runtime/ops/shape.h"
+#include "runtime/parallel/gradient_exchange.h"
 #include "runtime/tensor/copy.h"
+#include "runtime/trace/stages.h"
 
 namespace fanout {
 
@@ -18,7 +20,8 @@ GradientBucket::GradientBucket(std::shared_ptr<BucketOwner> owner, FlatReplicas&
       role_(role),
       bucket_(role.buckets()[bucket]),
       written_(ranks() * width()),
-      sparse_(written_.size()) {
+      sparse_(written_.size()),
+      is_left_(width()) {
   shared_by_replicas = true;
   for (const std::size_t index : bucket_.tensors) {
     const Tensor& original = role_.originals()[index];
@@ -44,7 +47,7 @@ void GradientBucket::begin() {
   with_graph_.clear();
   for (std::vector<SparseRows>& rows : sparse_) rows.clear();
   own_.clear();
-  owner_->finishing = false;
+  owner_->waits = owner_->finishing = false;
 }
 
 void GradientBucket::prepare(BackwardPass& pass) {
@@ -54,6 +57,7 @@ void GradientBucket::prepare(BackwardPass& pass) {
   if (!owner_->finishing) {
     owner_->finishing = true;
     owner_->began = std::chrono::steady_clock::now();
+    owner_->set->exchange()->begin(*owner_);
     pass.finish_later(*this);
   }
   if (pass.create_graph()) {
@@ -168,6 +172,18 @@ void GradientBucket::clear_unwritten(std::size_t j) {
   }
 }
 
+// Gradients of parameters that lie in the shared buffers, and that nobody can look at without asking.
+bool GradientBucket::leave_to_optimizer(std::size_t begin, std::size_t end) {
+  if (!direct_ || &role_ != &owner_->set->parameters()) return false;
+  for (std::size_t j = begin; j < end; ++j) {
+    if (sinks_[j] == nullptr || sinks_[j]->place_is_shared()) return false;
+  }
+  const std::size_t last = bucket_.tensors[end - 1];
+  return owner_->set->exchange()->add(role_.layout().offset(bucket_.tensors[begin]),
+                                      role_.layout().offset(last) + role_.originals()[last].bytes(), bucket_.dtype,
+                                      static_cast<char*>(sinks_[begin]->place().raw_data()));
+}
+
 // Sums tensors `begin` to `end` - 1, which lie one behind the other, to the primary's.
 void GradientBucket::reduce(std::size_t begin, std::size_t end) {
   const FlatLayout& layout = role_.layout();
@@ -176,11 +192,13 @@ void GradientBucket::reduce(std::size_t begin, std::size_t end) {
       layout.offset(last) + role_.originals()[last].bytes() - layout.offset(bucket_.tensors[begin]);
   const void* buffers[kMaxDevices];
   for (std::size_t m = 0; m < ranks(); ++m) buffers[m] = place_of(m, begin).raw_data();
+  owner_->waits = true;
   owner_->communicator->reduce({buffers, ranks()}, const_cast<void*>(buffers[0]),
                                static_cast<std::int64_t>(bytes / size_of(bucket_.dtype)), bucket_.dtype);
 }
 
 void GradientBucket::backward(BackwardPass& pass) {
+  const StageScope stage(device(), Stage::reduce);
   std::vector<std::vector<SparseRows>> sparse(width());
   std::size_t begin = 0;
   for (std::size_t j = 0; j <= width(); ++j) {
@@ -192,7 +210,12 @@ void GradientBucket::backward(BackwardPass& pass) {
         continue;
       }
     }
-    if (begin < j) reduce(begin, j);
+    if (begin < j) {
+      const bool is_left = leave_to_optimizer(begin, j);
+      std::fill(is_left_.begin() + static_cast<std::ptrdiff_t>(begin),
+                is_left_.begin() + static_cast<std::ptrdiff_t>(j), std::uint8_t{is_left});
+      if (!is_left) reduce(begin, j);
+    }
     begin = j + 1;
   }
   if (!direct_) owner_->communicator->wait_for_collectives();
@@ -208,7 +231,11 @@ void GradientBucket::hand_over(BackwardPass& pass, std::size_t j, const std::vec
   } else if (!used_anywhere(j)) {
     pass.arrived(*this, j);
   } else if (direct_) {
-    sinks_[j]->set_present();
+    if (is_left_[j] != 0) {
+      sinks_[j]->set_pending(owner_->set->exchange());
+    } else {
+      sinks_[j]->set_present();
+    }
     pass.arrived(*this, j);
   } else {
     pass.give(*this, j, place_of(0, j));
@@ -229,10 +256,11 @@ std::vector<Tensor> GradientBucket::differentiate(const Tensor&) {
 }
 
 void GradientBucket::finish() {
-  owner_->communicator->wait_for_collectives();
-  owner_->finishing = false;
-  if (owner_->backward_took) {
-    owner_->backward_took(std::chrono::duration<double>(std::chrono::steady_clock::now() - owner_->began).count());
+  const StageScope stage(device(), Stage::reduce);
+  if (owner_->waits) owner_->communicator->wait_for_collectives();
+  owner_->waits = owner_->finishing = false;
+  if (owner_->took) {
+    owner_->took(std::chrono::duration<double>(std::chrono::steady_clock::now() - owner_->began).count());
   }
 }
 

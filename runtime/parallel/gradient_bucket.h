@@ -22,10 +22,11 @@ struct BucketOwner {
   Members members;
   Communicator* communicator = nullptr;
   int lanes = 1;
-  /// Told the seconds from the first preparation of backward to its end.
-  std::function<void(double)> backward_took;
+  /// Told the seconds that backward took from its first preparation to its end, and those of the exchange behind it.
+  std::function<void(double)> took;
   std::chrono::steady_clock::time_point began{};
   bool finishing = false;
+  bool waits = false;  // at the end, for sums that are not left to the optimizer
 };
 
 /// Output slot m * width + j is tensor j of the bucket on members[m], width being the number of its tensors. Runs on
@@ -65,6 +66,7 @@ class GradientBucket final : public Node {
   Tensor place_of(std::size_t m, std::size_t j);
   void clear_unwritten(std::size_t j);
   void reduce(std::size_t begin, std::size_t end);
+  bool leave_to_optimizer(std::size_t begin, std::size_t end);
   std::vector<SparseRows> take_sparse(std::size_t j);
   void apply_hooks_to(std::size_t j);
   void hand_over(BackwardPass& pass, std::size_t j, const std::vector<SparseRows>& sparse);
@@ -78,6 +80,7 @@ class GradientBucket final : public Node {
   std::vector<Tensor> with_graph_;               // by slot, for `create_graph`
   std::vector<Intrusive<Storage>> own_;          // by rank, where the shared buffers may not be used
   bool direct_ = false;
+  std::vector<std::uint8_t> is_left_;  // by tensor: its sum is left to the optimizer
 };
 
 }  // namespace fanout

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <stdexcept>
 #include <typeinfo>
 
@@ -12,6 +13,7 @@
 #include "runtime/device/error.h"
 #include "runtime/device/workers.h"
 #include "runtime/parallel/scatter.h"
+#include "runtime/trace/stages.h"
 
 namespace fanout::detail {
 namespace {
@@ -98,16 +100,15 @@ int LaneChooser::begin_step(std::int64_t rows, int replicas, bool with_graph) {
 
 namespace {
 
-// For each replica a number that is its device's own: a device serves one lane at a time.
-std::vector<std::size_t> one_after_another_by_device(const std::vector<RunningReplica>& replicas) {
-  std::vector<Device> devices;
-  std::vector<std::size_t> numbers;
-  for (const RunningReplica& replica : replicas) {
-    const auto found = std::find(devices.begin(), devices.end(), replica.device);
-    numbers.push_back(static_cast<std::size_t>(found - devices.begin()));
-    if (found == devices.end()) devices.push_back(replica.device);
+// A number that is the device's own, counted by first appearance: a device serves one lane at a time.
+std::size_t turn_of(const std::vector<RunningReplica>& replicas, std::size_t i) {
+  std::size_t turn = 0;
+  for (std::size_t j = 0; replicas[j].device != replicas[i].device; ++j) {
+    const auto first = std::find_if(replicas.begin(), replicas.end(),
+                                    [&](const RunningReplica& other) { return other.device == replicas[j].device; });
+    if (first == replicas.begin() + static_cast<std::ptrdiff_t>(j)) ++turn;
   }
-  return numbers;
+  return turn;
 }
 
 }  // namespace
@@ -115,8 +116,8 @@ std::vector<std::size_t> one_after_another_by_device(const std::vector<RunningRe
 std::vector<ReplicaFailure> run_replicas(const std::vector<RunningReplica>& replicas, int lanes,
                                          const std::function<void(std::size_t)>& run,
                                          const std::function<std::string(std::size_t)>& inputs_text) {
-  std::vector<std::exception_ptr> errors(replicas.size());
-  const std::vector<std::size_t> turns = one_after_another_by_device(replicas);
+  std::vector<std::exception_ptr> errors;  // by replica, once there is one
+  std::mutex errors_lock;
   const bool with_graph = grad_enabled();
   const std::optional<DType> autocast = autocast_dtype();
   Workers::of_process().run(lanes, [&](int lane, int used) {
@@ -124,17 +125,20 @@ std::vector<ReplicaFailure> run_replicas(const std::vector<RunningReplica>& repl
     const ReplicaScope in_replica;
     const Autocast carried(autocast.value_or(DType::bf16), autocast.has_value());
     for (std::size_t i = 0; i < replicas.size(); ++i) {
-      if (turns[i] % static_cast<std::size_t>(used) != static_cast<std::size_t>(lane)) continue;
+      if (turn_of(replicas, i) % static_cast<std::size_t>(used) != static_cast<std::size_t>(lane)) continue;
       try {
         const DeviceGuard guard(replicas[i].device);
+        const StageScope stage(replicas[i].device, Stage::forward);
         run(i);
       } catch (...) {
+        const std::lock_guard lock(errors_lock);
+        errors.resize(replicas.size());
         errors[i] = std::current_exception();
       }
     }
   });
   std::vector<ReplicaFailure> failures;
-  for (std::size_t i = 0; i < replicas.size(); ++i) {
+  for (std::size_t i = 0; i < errors.size(); ++i) {
     if (!errors[i]) continue;
     const auto [number, device] = replicas[i];
     failures.push_back(

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/nn/move.h"
+#include "runtime/parallel/gradient_exchange.h"
 
 namespace fanout {
 
@@ -62,14 +63,26 @@ void FlatReplicas::note_sent(const Members& members, std::size_t index) {
   }
 }
 
-void FlatReplicas::send(const Members& members, std::size_t begin, std::size_t end, Communicator& communicator) {
+void FlatReplicas::send(const Members& members, std::size_t begin, std::size_t end, Communicator& communicator,
+                        Behind behind) {
   void* places[kMaxDevices];
   const std::size_t first = layout_.order().front();
   places[0] = originals_[first].body().data - layout_.offset(first) + begin;
   for (std::size_t rank = 1; rank < members.size(); ++rank) {
     places[rank] = static_cast<char*>(copies_[members[rank] - 1].buffer->pointer()) + begin;
   }
-  communicator.broadcast({places, members.size()}, end - begin);
+  communicator.broadcast({places, members.size()}, end - begin, behind);
+}
+
+void FlatReplicas::note_sent(const Members& members, std::size_t begin, std::size_t end) {
+  for (std::size_t index = 0; index < layout_.count(); ++index) {
+    if (begin <= layout_.offset(index) && layout_.offset(index) < end) note_sent(members, index);
+  }
+}
+
+Event& FlatReplicas::event(std::size_t number) {
+  while (events_.size() <= number) events_.push_back(std::make_unique<Event>(originals_.front().device()));
+  return *events_[number];
 }
 
 std::size_t FlatReplicas::send_changes(const Members& members, Communicator& communicator) {
@@ -120,6 +133,11 @@ ReplicaSet::ReplicaSet(ModuleView module, std::vector<Device> device_list, std::
     ReplicaSet& owner;
   } visitor(*this);
   module.walk(visitor);
+  exchange_ = make_intrusive<GradientExchange>(*this);
+}
+
+ReplicaSet::~ReplicaSet() {
+  exchange_->leave();
 }
 
 void ReplicaSet::send_changes(const Members& members) {
@@ -128,13 +146,14 @@ void ReplicaSet::send_changes(const Members& members) {
   if (sent > 0) among.wait_for_collectives();
 }
 
-Communicator& ReplicaSet::communicator(const Members& members) {
-  for (const auto& [known, communicator] : communicators_) {
-    if (known == members) return *communicator;
+Communicator& ReplicaSet::communicator(const Members& members, int channel) {
+  for (const Known& known : communicators_) {
+    if (known.channel == channel && known.members == members) return *known.communicator;
   }
   std::vector<Device> list;
   for (const std::size_t member : members) list.push_back(devices_[member]);
-  return *communicators_.emplace_back(members, &Communicator::of(list)).second;
+  communicators_.push_back({members, channel, &Communicator::of(list, channel)});
+  return *communicators_.back().communicator;
 }
 
 }  // namespace fanout

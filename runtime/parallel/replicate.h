@@ -15,6 +15,8 @@
 
 namespace fanout {
 
+class GradientExchange;
+
 /// Positions in a list of devices that take part in something, ascending. The first is 0: the primary.
 using Members = std::vector<std::size_t>;
 
@@ -47,6 +49,13 @@ class FlatReplicas {
   /// a replica; returns the bytes sent. The replicas must not be used, nor end, before
   /// communicator.wait_for_collectives().
   std::size_t send_changes(const Members& members, Communicator& communicator);
+  /// Queues the broadcast of bytes `begin` to `end` - 1 of the layout.
+  void send(const Members& members, std::size_t begin, std::size_t end, Communicator& communicator,
+            Behind behind = Behind::computation);
+  /// The tensors that begin in these bytes were sent as they are.
+  void note_sent(const Members& members, std::size_t begin, std::size_t end);
+  /// An event of the primary, kept for the number-th of several sums.
+  Event& event(std::size_t number);
   /// True if somebody wrote to the tensor of `replica`, from 1 on, since it was last brought up to date.
   bool was_written(std::size_t replica, std::size_t index) const;
 
@@ -71,13 +80,13 @@ class FlatReplicas {
   };
   bool is_stale(const Members& members, std::size_t index) const;
   void note_sent(const Members& members, std::size_t index);
-  void send(const Members& members, std::size_t begin, std::size_t end, Communicator& communicator);
 
   std::vector<Tensor> originals_;
   FlatLayout layout_;
   std::vector<Copy> copies_;  // of replicas 1, 2, …
   std::vector<Bucket> buckets_;
   std::vector<std::pair<std::size_t, std::size_t>> places_;
+  std::vector<std::unique_ptr<Event>> events_;
 };
 
 /// A tensor of a module as a visit meets it: repeated where members share it.
@@ -93,22 +102,33 @@ class ReplicaSet {
  public:
   /// The module's tensors lie on device_list[0]; they are flattened there.
   ReplicaSet(ModuleView module, std::vector<Device> device_list, std::size_t bucket_bytes);
+  ~ReplicaSet();
+  ReplicaSet(const ReplicaSet&) = delete;
+  ReplicaSet& operator=(const ReplicaSet&) = delete;
 
   const std::vector<Device>& devices() const { return devices_; }
   FlatReplicas& parameters() { return parameters_; }
   FlatReplicas& buffers() { return buffers_; }
+  /// The parameters' way from gradients to new values.
+  const Intrusive<GradientExchange>& exchange() const { return exchange_; }
   const std::vector<VisitedTensor>& visited_parameters() const { return visited_parameters_; }
   const std::vector<VisitedTensor>& visited_buffers() const { return visited_buffers_; }
   /// Brings parameters and buffers of `members` up to date.
   void send_changes(const Members& members);
-  /// The communicator of the members' devices.
-  Communicator& communicator(const Members& members);
+  /// The communicator of the members' devices, on a channel.
+  Communicator& communicator(const Members& members, int channel = 0);
 
  private:
   std::vector<Device> devices_;
   FlatReplicas parameters_, buffers_;
   std::vector<VisitedTensor> visited_parameters_, visited_buffers_;
-  std::vector<std::pair<Members, Communicator*>> communicators_;
+  Intrusive<GradientExchange> exchange_;
+  struct Known {
+    Members members;
+    int channel;
+    Communicator* communicator;
+  };
+  std::vector<Known> communicators_;
 };
 
 namespace detail {

@@ -136,31 +136,43 @@ class BroadcastNode final : public PiecesNode {
 
 }  // namespace
 
-Scatter::Scatter(const Tensor& source, int dim, const std::vector<std::int64_t>& sizes,
-                 const std::vector<Device>& devices)
-    : source_(source), dim_(dim), sizes_(sizes), devices_(devices) {
+detail::Pieces::Pieces(std::vector<std::int64_t> of_sizes, std::vector<Device> of_devices)
+    : sizes(std::move(of_sizes)), devices(std::move(of_devices)) {
   std::int64_t begin = 0;
-  for (const std::int64_t size : sizes_) {
-    begins_.push_back(begin);
+  for (const std::int64_t size : sizes) {
+    begins.push_back(begin);
     begin += size;
   }
-  if (any_tracked(source)) node_ = make_intrusive<ScatterNode>(source, dim, begins_, sizes_, devices_);
+}
+
+Scatter::Scatter(const Tensor& source, int dim, const std::vector<std::int64_t>& sizes,
+                 const std::vector<Device>& devices)
+    : Scatter(source, dim, std::make_shared<const detail::Pieces>(sizes, devices)) {}
+
+Scatter::Scatter(const Tensor& source, int dim, std::shared_ptr<const detail::Pieces> pieces)
+    : source_(source), dim_(dim), pieces_(std::move(pieces)) {
+  if (!any_tracked(source)) return;
+  node_ = make_intrusive<ScatterNode>(source, dim, pieces_->begins, pieces_->sizes, pieces_->devices);
 }
 
 Tensor Scatter::piece(std::size_t index) const {
-  const Device device = devices_[index];
-  const Tensor rows = rows_of_tensor(source_, dim_, begins_[index], sizes_[index]);
+  const Device device = pieces_->devices[index];
+  const Tensor rows = rows_of_tensor(source_, dim_, pieces_->begins[index], pieces_->sizes[index]);
   const Tensor piece = source_.device() == device ? rows : copied_to(rows, device);
   if (node_) attach(piece, node_, static_cast<int>(index));
   return piece;
 }
 
-Broadcast::Broadcast(const Tensor& source, const std::vector<Device>& devices) : source_(source), devices_(devices) {
-  if (any_tracked(source)) node_ = make_intrusive<BroadcastNode>(source, devices_);
+Broadcast::Broadcast(const Tensor& source, const std::vector<Device>& devices)
+    : Broadcast(source, std::make_shared<const detail::Pieces>(std::vector<std::int64_t>(), devices)) {}
+
+Broadcast::Broadcast(const Tensor& source, std::shared_ptr<const detail::Pieces> pieces)
+    : source_(source), pieces_(std::move(pieces)) {
+  if (any_tracked(source)) node_ = make_intrusive<BroadcastNode>(source, pieces_->devices);
 }
 
 Tensor Broadcast::piece(std::size_t index) const {
-  const Device device = devices_[index];
+  const Device device = pieces_->devices[index];
   const Tensor piece = source_.device() == device ? source_.detach() : copied_to(source_, device);
   if (node_) attach(piece, node_, static_cast<int>(index));
   return piece;
@@ -205,14 +217,14 @@ std::int64_t ScatteredInputs::rows_of(const std::vector<Input>& inputs, int dim,
   return rows;
 }
 
-ScatteredInputs::ScatteredInputs(const std::vector<Input>& inputs, int dim, const std::vector<std::int64_t>& sizes,
-                                 const std::vector<Device>& devices) {
+ScatteredInputs::ScatteredInputs(const std::vector<Input>& inputs, int dim,
+                                 const std::shared_ptr<const Pieces>& pieces) {
   tensors_.reserve(inputs.size());
   for (const auto& [tensor, whole] : inputs) {
     if (whole) {
-      tensors_.emplace_back(std::in_place_type<Broadcast>, tensor, devices);
+      tensors_.emplace_back(std::in_place_type<Broadcast>, tensor, pieces);
     } else {
-      tensors_.emplace_back(std::in_place_type<Scatter>, tensor, tensor.shape().normalize(dim), sizes, devices);
+      tensors_.emplace_back(std::in_place_type<Scatter>, tensor, tensor.shape().normalize(dim), pieces);
     }
   }
 }
@@ -255,7 +267,7 @@ std::pair<ScatteredInputs, std::size_t> split(const TensorWalk& walk, const std:
   const auto sizes =
       rows < 0 ? std::vector<std::int64_t>(devices.size(), 0) : chunk_sizes(rows, static_cast<int>(devices.size()));
   const std::vector<Device> used(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(sizes.size()));
-  return {ScatteredInputs(inputs, dim, sizes, used), sizes.size()};
+  return {ScatteredInputs(inputs, dim, std::make_shared<const Pieces>(sizes, used)), sizes.size()};
 }
 
 }  // namespace detail

@@ -13,23 +13,36 @@
 
 namespace fanout {
 
+namespace detail {
+
+/// How rows are split: the sizes of the pieces, where they begin, and their devices. What is split the same way shares
+/// it.
+struct Pieces {
+  std::vector<std::int64_t> sizes, begins;
+  std::vector<Device> devices;
+
+  Pieces(std::vector<std::int64_t> of_sizes, std::vector<Device> of_devices);
+};
+
+}  // namespace detail
+
 /// A tensor that is to be split along one dimension. Pieces are made one by one, each by the lane that will use it, so
 /// the copies run beside each other. A piece whose device already holds the source is a view of it.
 class Scatter {
  public:
   /// `sizes` along `dim` must sum to the source's; the source may be on the host or on any device.
   Scatter(const Tensor& source, int dim, const std::vector<std::int64_t>& sizes, const std::vector<Device>& devices);
+  Scatter(const Tensor& source, int dim, std::shared_ptr<const detail::Pieces> pieces);
 
   /// Piece `index`, on devices[index]. Different pieces may be made by different threads.
   Tensor piece(std::size_t index) const;
-  Shape piece_shape(std::size_t index) const { return source_.shape().with(dim_, sizes_[index]); }
+  Shape piece_shape(std::size_t index) const { return source_.shape().with(dim_, pieces_->sizes[index]); }
   const Tensor& source() const { return source_; }
 
  private:
   Tensor source_;
   int dim_;
-  std::vector<std::int64_t> begins_, sizes_;
-  std::vector<Device> devices_;
+  std::shared_ptr<const detail::Pieces> pieces_;
   Intrusive<Node> node_;
 };
 
@@ -37,6 +50,7 @@ class Scatter {
 class Broadcast {
  public:
   Broadcast(const Tensor& source, const std::vector<Device>& devices);
+  Broadcast(const Tensor& source, std::shared_ptr<const detail::Pieces> pieces);
 
   /// The copy on devices[index]; the source itself where that is its device.
   Tensor piece(std::size_t index) const;
@@ -45,7 +59,7 @@ class Broadcast {
 
  private:
   Tensor source_;
-  std::vector<Device> devices_;
+  std::shared_ptr<const detail::Pieces> pieces_;
   Intrusive<Node> node_;
 };
 
@@ -67,8 +81,7 @@ class ScatteredInputs {
   static std::int64_t rows_of(const std::vector<Input>& inputs, int dim, const TensorWalk& walk, std::string_view root);
 
   ScatteredInputs() = default;
-  ScatteredInputs(const std::vector<Input>& inputs, int dim, const std::vector<std::int64_t>& sizes,
-                  const std::vector<Device>& devices);
+  ScatteredInputs(const std::vector<Input>& inputs, int dim, const std::shared_ptr<const Pieces>& pieces);
 
   /// Puts piece `index` of every tensor in the place where `walk`, the same as collected, finds that tensor.
   void place(std::size_t index, const TensorWalk& walk) const;

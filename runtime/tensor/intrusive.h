@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "runtime/tensor/small_objects.h"
+
 namespace fanout {
 
 /// Base of what is shared. `destroy` may be overridden where an object must not be deleted at once.
@@ -15,6 +17,9 @@ class RefCounted {
   RefCounted() = default;
   RefCounted(const RefCounted&) = delete;
   RefCounted& operator=(const RefCounted&) = delete;
+
+  static void* operator new(std::size_t bytes) { return detail::allocate_small(bytes); }
+  static void operator delete(void* memory, std::size_t bytes) noexcept { detail::free_small(memory, bytes); }
 
   void acquire() const { owners_.fetch_add(1, std::memory_order_relaxed); }
   void release() const {

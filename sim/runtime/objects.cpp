@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -132,9 +133,16 @@ void made(Kind kind, const void* object, int device, std::size_t bytes) {
   const std::lock_guard lock(known().mutex);
   auto& objects = known().objects;
   const std::uintptr_t begin = address_of(object);
-  auto at = objects.lower_bound(begin);
-  while (at != objects.end() && at->first < begin + bytes) at = objects.erase(at);  // ended, and now overwritten
-  objects.insert_or_assign(begin, Object{kind, device, bytes, call_place, {}});
+  const auto at = objects.lower_bound(begin);
+  const bool is_known = at != objects.end() && at->first == begin;
+  auto behind = is_known ? std::next(at) : at;
+  while (behind != objects.end() && behind->first < begin + bytes) behind = objects.erase(behind);  // ended, overwritten
+  const Object now{kind, device, bytes, call_place, {}};
+  if (is_known) {
+    at->second = now;  // the usual case: pool memory comes back again and again
+  } else {
+    objects.emplace_hint(behind, begin, now);
+  }
 }
 
 void ended(const void* object) {
