@@ -16,6 +16,7 @@
 #include "runtime/ops/loss.h"
 #include "runtime/ops/reduce.h"
 #include "runtime/tensor/copy.h"
+#include "runtime/trace/stages.h"
 
 namespace fanout::models {
 namespace {
@@ -93,19 +94,31 @@ class Run {
     stage_ = "zeroing gradients";
     trainee_.optimizer.zero_grad();
     stage_ = "forward";
-    const Tensor labels = copied_to(batch.labels, trainee_.device);
+    const Tensor labels = labels_of(batch);
     const Tensor logits = trainee_.forward(batch.images);
-    const Tensor loss = cross_entropy(logits, labels);
+    const Tensor loss = loss_of(logits, labels);
     stage_ = "backward";
     loss.backward();
     stage_ = "optimizer";
     trainee_.optimizer.step();
     stage_ = "reading the loss";
     StepResult& result = results_[steps_ % 2];
-    result.fetch(loss, count_correct(logits, labels));
+    {
+      const StageScope reading(trainee_.device, Stage::loss);
+      result.fetch(loss, count_correct(logits, labels));
+    }
     report_pending();
     pending_ = {steps_, batch.labels.elements()};
     ++steps_;
+  }
+
+  Tensor labels_of(const Batch& batch) const {
+    const StageScope stage(trainee_.device, Stage::scatter);
+    return copied_to(batch.labels, trainee_.device);
+  }
+  Tensor loss_of(const Tensor& logits, const Tensor& labels) const {
+    const StageScope stage(trainee_.device, Stage::loss);
+    return cross_entropy(logits, labels);
   }
 
   // The step before the one just queued. Its batch's memory is free for the next one once it has passed.

@@ -10,6 +10,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/device/context.h"
 #include "runtime/device/error.h"
+#include "tools/bench/bench.h"
 #include "tools/devices.h"
 #include "tools/options.h"
 #include "tools/train.h"
@@ -28,6 +29,7 @@ struct ReleaseAtEnd {
 
 struct Run {
   void operator()(const tools::TrainOptions& options) const { tools::train(options); }
+  void operator()(const tools::BenchOptions& options) const { fanout::bench::run(options); }
   void operator()(const tools::DevicesOptions&) const { tools::print_devices(); }
   void operator()(const tools::HelpText& help) const { fmt::print("{}", help.text); }
   void operator()(const tools::VersionText& version) const { fmt::print("{}", version.text); }

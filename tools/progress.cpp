@@ -4,46 +4,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "runtime/device/error.h"
-
 namespace fanout::tools {
-namespace {
-
-[[noreturn]] void fail(const std::string& path, int code) {
-  throw Error(fmt::format("--json {}: {}", path, std::strerror(code)));
-}
-
-}  // namespace
-
-JsonLines::~JsonLines() {
-  if (file_ != nullptr && file_ != stdout) std::fclose(file_);
-}
-
-void JsonLines::require_writable() const {
-  if (!wanted() || to_standard_output()) return;
-  if (std::filesystem::is_directory(path_)) fail(path_, EISDIR);
-  std::error_code ignored;
-  if (std::filesystem::exists(path_, ignored)) {
-    if (access(path_.c_str(), W_OK) != 0) fail(path_, errno);
-    return;
-  }
-  const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
-  if (access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) != 0) fail(path_, errno);
-}
-
-void JsonLines::write(const std::string& object) {
-  if (!wanted()) return;
-  if (file_ == nullptr) {
-    file_ = to_standard_output() ? stdout : std::fopen(path_.c_str(), "w");
-    if (file_ == nullptr) fail(path_, errno);
-  }
-  if (std::fputs((object + "\n").c_str(), file_) < 0 || std::fflush(file_) != 0) fail(path_, errno);
-}
 
 Reporter::Reporter(const TrainOptions& options, const models::Dataset& data, const std::vector<Device>& devices)
     : json_(options.json), text_(json_.to_standard_output() ? stderr : stdout), terminal_(isatty(fileno(text_)) == 1) {
@@ -68,6 +31,12 @@ void Reporter::step(const models::StepReport& report) {
   if (!terminal_ || now - drawn_ < std::chrono::milliseconds(100)) return;
   drawn_ = now;
   draw(report);
+}
+
+void Reporter::say(const std::string& line, const std::string& json) {
+  if (!line.empty()) fmt::print(text_, "{}\n", line);
+  std::fflush(text_);
+  if (!json.empty()) json_.write(json);
 }
 
 void Reporter::failed(const std::string& error) {

@@ -11,32 +11,10 @@
 #include "models/datasets/dataset.h"
 #include "models/training.h"
 #include "runtime/device/device.h"
+#include "tools/json_lines.h"
 #include "tools/options.h"
 
 namespace fanout::tools {
-
-/// JSON lines, an object a line, to a file or standard output. The file is made at the first line, so that a run that
-/// fails before leaves none. Throws fanout::Error naming the file when it cannot be written.
-class JsonLines {
- public:
-  /// `path` empty: nothing is written; "-": standard output.
-  explicit JsonLines(std::string path) : path_(std::move(path)) {}
-  ~JsonLines();
-  JsonLines(const JsonLines&) = delete;
-  JsonLines& operator=(const JsonLines&) = delete;
-
-  bool wanted() const { return !path_.empty(); }
-  /// True once a line was written.
-  bool started() const { return file_ != nullptr; }
-  bool to_standard_output() const { return path_ == "-"; }
-  /// Throws now if the file could not be written at the first line; makes no file.
-  void require_writable() const;
-  void write(const std::string& object);
-
- private:
-  std::string path_;
-  std::FILE* file_ = nullptr;
-};
 
 class Reporter {
  public:
@@ -45,6 +23,8 @@ class Reporter {
   void begin(std::int64_t epochs, std::int64_t steps_per_epoch);
   void step(const models::StepReport& report);
   void epoch(const models::EpochReport& report);
+  /// A line beside the others, and what it says as a JSON object, if anything.
+  void say(const std::string& line, const std::string& json = {});
   /// The run ends with this error: the last of the JSON lines, where there are any.
   void failed(const std::string& error);
 

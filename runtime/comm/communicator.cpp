@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <map>
@@ -14,6 +15,7 @@
 #include "runtime/device/error.h"
 #include "runtime/device/links.h"
 #include "runtime/device/warning.h"
+#include "runtime/device/workers.h"
 #include "runtime/tensor/copy.h"
 
 namespace fanout {
@@ -54,6 +56,7 @@ Communicator::Communicator(std::vector<Device> devices, int channel)
       ranks_(devices_.size(), nullptr),
       by_copies_(!links_open(devices_)) {
   for (const Device device : devices_) (void)context(device).communication(channel_);
+  if (channel_ == 0 && works_on_host_threads(devices_[0])) lanes_ = Workers::of_process().lanes();
   if (by_copies_) return;
   try {
     connect();
@@ -158,7 +161,45 @@ void Communicator::run(Behind behind, const Collective& collective, const Copies
   copies();
 }
 
+// Cuts the collective's range and calls part(communicator, begin, end), in elements, for each lane, on the lane's
+// channel. False, and nothing happens, where there is one lane or too little to do.
+template <class Part>
+bool Communicator::run_in_lanes(Behind behind, std::size_t elements, std::size_t element_bytes, const Part& part) {
+  constexpr std::size_t kLeastBytes = std::size_t{256} << 10;  // for a lane; waking one costs as much as 100 KiB
+  const int lanes =
+      static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(lanes_), elements * element_bytes / kLeastBytes));
+  if (lanes < 2 || by_copies_ || !links_open(devices_)) return false;
+  if (behind == Behind::computation) wait_for_computation();
+  std::vector<Communicator*> channels{this};
+  for (int lane = 1; lane < lanes; ++lane) channels.push_back(&of(devices_, lane));
+  const auto order = [&](int waiter, int on) {
+    for (const Device device : devices_) {
+      wait_for(context(device).communication(waiter).view(), context(device).communication(on));
+    }
+  };
+  for (int lane = 1; lane < lanes; ++lane) order(lane, 0);
+  constexpr std::size_t kUnit = 64;  // elements: ranges begin where lines of a cache do
+  const auto border = [&](int lane, int used) {
+    const std::size_t units = elements / kUnit * static_cast<std::size_t>(lane) / static_cast<std::size_t>(used);
+    return lane == used ? elements : units * kUnit;
+  };
+  Workers::of_process().run(lanes, [&](int lane, int used) {
+    part(*channels[static_cast<std::size_t>(lane)], border(lane, used), border(lane + 1, used));
+  });
+  for (int lane = 1; lane < lanes; ++lane) order(0, lane);
+  return true;
+}
+
 void Communicator::broadcast(std::span<void* const> buffers, std::size_t bytes, Behind behind) {
+  const auto part = [&](Communicator& channel, std::size_t begin, std::size_t end) {
+    void* places[kMaxDevices];
+    for (std::size_t rank = 0; rank < buffers.size(); ++rank) places[rank] = static_cast<char*>(buffers[rank]) + begin;
+    channel.broadcast_range({places, buffers.size()}, end - begin, Behind::collectives);
+  };
+  if (!run_in_lanes(behind, bytes, 1, part)) broadcast_range(buffers, bytes, behind);
+}
+
+void Communicator::broadcast_range(std::span<void* const> buffers, std::size_t bytes, Behind behind) {
   run(
       behind, [&] { broadcast_by_nccl(buffers, bytes); },
       [&] {
@@ -170,9 +211,56 @@ void Communicator::broadcast(std::span<void* const> buffers, std::size_t bytes, 
 
 void Communicator::reduce(std::span<const void* const> buffers, void* result, std::int64_t elements, DType dtype,
                           Behind behind) {
+  const std::size_t size = size_of(dtype);
+  const auto part = [&](Communicator& channel, std::size_t begin, std::size_t end) {
+    const void* places[kMaxDevices];
+    for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+      places[rank] = static_cast<const char*>(buffers[rank]) + begin * size;
+    }
+    channel.reduce_range({places, buffers.size()}, static_cast<char*>(result) + begin * size,
+                         static_cast<std::int64_t>(end - begin), dtype, Behind::collectives);
+  };
+  if (!run_in_lanes(behind, static_cast<std::size_t>(elements), size, part)) {
+    reduce_range(buffers, result, elements, dtype, behind);
+  }
+}
+
+void Communicator::reduce_range(std::span<const void* const> buffers, void* result, std::int64_t elements, DType dtype,
+                                Behind behind) {
   run(
       behind, [&] { reduce_by_nccl(buffers, result, elements, dtype); },
       [&] { reduce_by_copies(buffers, result, elements, dtype); });
+}
+
+void Communicator::all_reduce(std::span<const void* const> buffers, std::span<void* const> results,
+                              std::int64_t elements, DType dtype, Behind behind) {
+  const std::size_t size = size_of(dtype);
+  const auto part = [&](Communicator& channel, std::size_t begin, std::size_t end) {
+    const void* sources[kMaxDevices];
+    void* targets[kMaxDevices];
+    for (std::size_t rank = 0; rank < buffers.size(); ++rank) {
+      sources[rank] = static_cast<const char*>(buffers[rank]) + begin * size;
+      targets[rank] = static_cast<char*>(results[rank]) + begin * size;
+    }
+    channel.all_reduce_range({sources, buffers.size()}, {targets, results.size()},
+                             static_cast<std::int64_t>(end - begin), dtype, Behind::collectives);
+  };
+  if (!run_in_lanes(behind, static_cast<std::size_t>(elements), size, part)) {
+    all_reduce_range(buffers, results, elements, dtype, behind);
+  }
+}
+
+void Communicator::all_reduce_range(std::span<const void* const> buffers, std::span<void* const> results,
+                                    std::int64_t elements, DType dtype, Behind behind) {
+  run(
+      behind, [&] { all_reduce_by_nccl(buffers, results, elements, dtype); },
+      [&] {
+        reduce_by_copies(buffers, results[0], elements, dtype);
+        const std::size_t bytes = static_cast<std::size_t>(elements) * size_of(dtype);
+        for (std::size_t rank = 1; rank < devices_.size(); ++rank) {
+          copy_bytes(results[rank], devices_[rank], results[0], devices_[0], bytes);
+        }
+      });
 }
 
 void Communicator::broadcast_by_nccl(std::span<void* const> buffers, std::size_t bytes) {
@@ -195,6 +283,18 @@ void Communicator::reduce_by_nccl(std::span<const void* const> buffers, void* re
     if (code != ncclSuccess && code != ncclInProgress) break;  // GroupEnd repeats it
   }
   settle(ncclGroupEnd(), "ncclReduce");
+}
+
+void Communicator::all_reduce_by_nccl(std::span<const void* const> buffers, std::span<void* const> results,
+                                      std::int64_t elements, DType dtype) {
+  FANOUT_CHECK(ncclGroupStart());
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const ncclResult_t code =
+        ncclAllReduce(buffers[rank], results[rank], static_cast<std::size_t>(elements), nccl_type(dtype), ncclSum,
+                      ranks_[rank], context(devices_[rank]).communication(channel_).view().handle);
+    if (code != ncclSuccess && code != ncclInProgress) break;  // GroupEnd repeats it
+  }
+  settle(ncclGroupEnd(), "ncclAllReduce");
 }
 
 void Communicator::reduce_by_copies(std::span<const void* const> buffers, void* result, std::int64_t elements,

@@ -20,7 +20,11 @@ namespace fanout {
 /// communicator has queued before.
 enum class Behind : bool { computation, collectives };
 
-/// One NCCL communicator for each device of a list. Collectives run on the devices' communication streams, behind the
+/// One NCCL communicator for each device of a list. Where the threads that queue work do it themselves, large
+/// collectives of channel 0 are cut in ranges, for the lanes of Workers, each with a channel of its own; the results
+/// are the same.
+///
+///  Collectives run on the devices' communication streams, behind the
 /// work that their compute streams hold at the call; wait_for_collectives() puts later computation behind them.
 /// Communicators of one list that differ in their channel have streams of their own, and so run beside each other.
 ///
@@ -51,6 +55,10 @@ class Communicator {
   void reduce(std::span<const void* const> buffers, void* result, std::int64_t elements, DType dtype,
               Behind behind = Behind::computation);
 
+  /// results[rank] = sum over ranks of buffers[rank], added as `reduce` does; results[rank] may be buffers[rank].
+  void all_reduce(std::span<const void* const> buffers, std::span<void* const> results, std::int64_t elements,
+                  DType dtype, Behind behind = Behind::computation);
+
   /// Puts the collectives from now on behind the work that the compute streams hold.
   void wait_for_computation();
   /// Where work of rank 0's device stands between two collectives, behind the first and before the second.
@@ -64,14 +72,24 @@ class Communicator {
   void settle(ncclResult_t result, const char* call);
   template <class Collective, class Copies>
   void run(Behind behind, const Collective& collective, const Copies& copies);
+  template <class Part>
+  bool run_in_lanes(Behind behind, std::size_t elements, std::size_t element_bytes, const Part& part);
+  void broadcast_range(std::span<void* const> buffers, std::size_t bytes, Behind behind);
+  void reduce_range(std::span<const void* const> buffers, void* result, std::int64_t elements, DType dtype,
+                    Behind behind);
+  void all_reduce_range(std::span<const void* const> buffers, std::span<void* const> results, std::int64_t elements,
+                        DType dtype, Behind behind);
   void broadcast_by_nccl(std::span<void* const> buffers, std::size_t bytes);
   void reduce_by_nccl(std::span<const void* const> buffers, void* result, std::int64_t elements, DType dtype);
+  void all_reduce_by_nccl(std::span<const void* const> buffers, std::span<void* const> results, std::int64_t elements,
+                          DType dtype);
   void reduce_by_copies(std::span<const void* const> buffers, void* result, std::int64_t elements, DType dtype);
 
   std::vector<Device> devices_;
   int channel_;
   std::vector<ncclComm_t> ranks_;  // null where NCCL is not used
   bool by_copies_ = false;
+  int lanes_ = 1;
   std::mutex one_at_a_time_;
 };
 

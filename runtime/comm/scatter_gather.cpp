@@ -10,6 +10,7 @@
 #include "runtime/device/context.h"
 #include "runtime/device/error.h"
 #include "runtime/device/links.h"
+#include "runtime/device/workers.h"
 #include "runtime/tensor/copy.h"
 
 namespace fanout::comm {
@@ -65,6 +66,17 @@ void require_streams(const std::vector<std::optional<StreamView>>& streams, cons
         "that index (expected {})",
         i, streams[i]->device.name(), devices[i].name()));
   }
+}
+
+// Calls work(i) for all i below `count`, which copy `bytes` in all. Where the threads that queue copies make them,
+// large ones are shared among the lanes.
+template <class Work>
+void copy_in_lanes(std::size_t count, std::size_t bytes, Device device, const Work& work) {
+  constexpr std::size_t kLeastBytes = std::size_t{512} << 10;
+  const bool pays = count > 1 && bytes >= kLeastBytes && works_on_host_threads(device);
+  Workers::of_process().run(pays ? static_cast<int>(count) : 1, [&](int lane, int used) {
+    for (auto i = static_cast<std::size_t>(lane); i < count; i += static_cast<std::size_t>(used)) work(i);
+  });
 }
 
 // A copy on the stream's device, by the stream itself.
@@ -156,7 +168,13 @@ void join(const std::vector<Tensor>& tensors, const Tensor& whole, int dim) {
   Sizes sizes;
   for (const Tensor& tensor : tensors) sizes.push_back(tensor.shape()[dim]);
   const std::vector<Tensor> places = split(whole, dim, sizes);
-  for (std::size_t i = 0; i < tensors.size(); ++i) copy_unless_same(places[i], tensors[i]);
+  copy_in_lanes(tensors.size(), whole.bytes(), tensors[0].device(), [&](std::size_t i) {
+    const Device from = tensors[i].device(), to = whole.device();
+    if (to.is_host() || from == to || !places[i].is_contiguous()) return copy_unless_same(places[i], tensors[i]);
+    const Tensor packed = contiguous_copy(tensors[i]);
+    push_bytes(places[i].raw_data(), to, packed.raw_data(), from, packed.bytes());
+  });
+  whole.count_write();
 }
 
 }  // namespace
@@ -188,11 +206,11 @@ std::vector<Tensor> scatter(const Tensor& tensor, const std::vector<Device>& dev
   require_split(sizes, tensor, dim);
 
   std::vector<Tensor> pieces = split(tensor, dim, sizes);
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    if (devices[i] == tensor.device()) continue;
+  copy_in_lanes(pieces.size(), tensor.bytes(), devices[0], [&](std::size_t i) {
+    if (devices[i] == tensor.device()) return;
     const bool on_stream = i < options.streams.size() && options.streams[i];
     pieces[i] = on_stream ? copied_on(*options.streams[i], pieces[i]) : copied_to(pieces[i], devices[i]);
-  }
+  });
   return pieces;
 }
 
@@ -206,7 +224,8 @@ void scatter_into(const Tensor& tensor, const std::vector<Tensor>& outputs, int 
   const Sizes sizes = sizes_of_outputs(tensor, outputs, along);
   require_dtype("scatter_into", tensor, outputs);
   const std::vector<Tensor> pieces = split(tensor, along, sizes);
-  for (std::size_t i = 0; i < outputs.size(); ++i) copy_unless_same(outputs[i], pieces[i]);
+  copy_in_lanes(outputs.size(), tensor.bytes(), outputs[0].device(),
+                [&](std::size_t i) { copy_unless_same(outputs[i], pieces[i]); });
 }
 
 Tensor gather(const std::vector<Tensor>& tensors, const GatherOptions& options) {

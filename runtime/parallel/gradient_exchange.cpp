@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <mutex>
 
 #include "runtime/device/context.h"
 #include "runtime/device/warning.h"
@@ -30,6 +31,31 @@ class Timed {
  private:
   const std::function<void(double)>& took_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+};
+
+// Where the time of a piece goes, taken only where somebody records it.
+class LapTimes {
+ public:
+  explicit LapTimes(bool wanted) : wanted_(wanted) {
+    if (wanted_) last_ = Clock::now();
+  }
+  void end(Stage stage) {
+    if (!wanted_) return;
+    const Clock::time_point now = Clock::now();
+    spent_.add(stage, std::chrono::duration<double>(now - last_).count());
+    last_ = now;
+  }
+  void add_to(StageShares& sum, std::mutex& lock) const {
+    if (!wanted_) return;
+    const std::lock_guard guard(lock);
+    for (std::size_t stage = 0; stage < kStages; ++stage) sum.of[stage] += spent_.of[stage];
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool wanted_;
+  Clock::time_point last_{};
+  StageShares spent_;
 };
 
 }  // namespace
@@ -140,18 +166,34 @@ void GradientExchange::make_and_update(const char* gradients, std::size_t bytes,
   const auto first = static_cast<std::size_t>(gradients - ranges_.front().base);
   const std::size_t last = first + bytes;
   once([&] {
-    if (!by_threads_) return update_as_sums_arrive(first, last, update);
-    in_pieces(first, last, [&](Communicator& channel, std::size_t begin, std::size_t end) {
-      for (const Range& range : ranges_) {
-        const std::size_t from = std::max(begin, range.begin), to = std::min(end, range.end);
-        if (from < to) sum(range, from, to, channel, Behind::collectives);
-      }
-      update(channel.root_stream(), begin - first, end - first);
-      send(begin, end, channel, Behind::collectives);
-    });
+    if (by_threads_) {
+      update_in_pieces(first, last, update);
+    } else {
+      update_as_sums_arrive(first, last, update);
+    }
   });
   forget(first, last);
   set_->parameters().note_sent(members_, first, last);
+}
+
+void GradientExchange::update_in_pieces(std::size_t first, std::size_t last, const Update& update) {
+  StageScope stage(primary_, Stage::update);
+  std::mutex lock;
+  StageShares spent;
+  in_pieces(first, last, [&](Communicator& channel, std::size_t begin, std::size_t end) {
+    LapTimes laps(stage.is_recorded());
+    for (const Range& range : ranges_) {
+      const std::size_t from = std::max(begin, range.begin), to = std::min(end, range.end);
+      if (from < to) sum(range, from, to, channel, Behind::collectives);
+    }
+    laps.end(Stage::reduce);
+    update(channel.root_stream(), begin - first, end - first);
+    laps.end(Stage::update);
+    send(begin, end, channel, Behind::collectives);
+    laps.end(Stage::replicate);
+    laps.add_to(spent, lock);
+  });
+  stage.divide(spent);
 }
 
 // The sum of a range is behind its event; the update of the next one runs beside the broadcast of this one.
@@ -168,7 +210,10 @@ void GradientExchange::update_as_sums_arrive(std::size_t first, std::size_t last
     const std::size_t from = std::clamp(range.begin, done, last);
     if (std::min(range.end, last) <= from) continue;
     update_and_send(done, from);  // what lies before it has its sum already
-    FANOUT_CHECK(cudaStreamWaitEvent(stream.handle, range.summed->handle(), 0));
+    {
+      const StageScope waiting_for_sum(primary_, Stage::reduce);
+      FANOUT_CHECK(cudaStreamWaitEvent(stream.handle, range.summed->handle(), 0));
+    }
     done = from;
     const auto next =
         std::find_if(ranges_.begin(), ranges_.end(), [&](const Range& other) { return other.begin > from; });
@@ -177,6 +222,7 @@ void GradientExchange::update_as_sums_arrive(std::size_t first, std::size_t last
     done = end;
   }
   update_and_send(done, last);
+  const StageScope waiting_for_copies(primary_, Stage::replicate);
   communicator_->wait_for_collectives();
 }
 

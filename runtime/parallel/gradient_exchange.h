@@ -51,6 +51,7 @@ class GradientExchange final : public PendingSum {
   /// Cuts bytes `begin` to `end` - 1 into pieces and calls piece(channel, begin, end) for each, in lanes.
   template <class Piece>
   void in_pieces(std::size_t begin, std::size_t end, const Piece& piece) const;
+  void update_in_pieces(std::size_t first, std::size_t last, const Update& update);
   void update_as_sums_arrive(std::size_t first, std::size_t last, const Update& update);
   void forget(std::size_t begin, std::size_t end);
 

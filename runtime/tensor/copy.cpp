@@ -94,6 +94,16 @@ void copy_bytes(void* target, Device target_device, const void* source, Device s
   }
 }
 
+void push_bytes(void* target, Device target_device, const void* source, Device source_device, std::size_t bytes) {
+  if (bytes == 0) return;
+  const DeviceGuard guard(source_device);
+  Stream& to = context(target_device).compute();
+  Stream& from = context(source_device).compute();
+  wait_for(from.view(), to);  // whose memory the target is
+  copy_between(target, target_device, source, source_device, bytes, from.view());
+  wait_for(to.view(), from);
+}
+
 void copy(const Tensor& target, const Tensor& source) {
   if (target.dtype() != source.dtype() || !(target.shape() == source.shape())) {
     throw InvalidArgument(fmt::format("copy: the source is {} and the target {}; dtype and shape must agree",

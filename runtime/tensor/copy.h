@@ -16,6 +16,10 @@ void copy(const Tensor& target, const Tensor& source);
 /// Copies `bytes` bytes without gaps between two places, with the order and the waits of `copy`.
 void copy_bytes(void* target, Device target_device, const void* source, Device source_device, std::size_t bytes);
 
+/// copy_bytes between two different devices, queued on the source's compute stream: several devices then write to one
+/// beside each other.
+void push_bytes(void* target, Device target_device, const void* source, Device source_device, std::size_t bytes);
+
 /// The tensor itself if it is contiguous, else a contiguous copy on the same device; outside the graph.
 Tensor contiguous_copy(const Tensor& tensor);
 /// A contiguous copy on `device`, also if it is there already; outside the graph.

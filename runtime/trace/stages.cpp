@@ -44,11 +44,11 @@ StageRecorder::Timeline* StageRecorder::of(Device device) {
 Stage StageRecorder::enter(Timeline& timeline, Stage stage) {
   const Stage before = timeline.used == 0 ? Stage::waiting : timeline.marks[timeline.used - 1].stage;
   if (timeline.used == timeline.marks.size()) {
-    timeline.marks.push_back({std::make_unique<Event>(timeline.device, EventTime::kept), stage});
+    timeline.marks.push_back({std::make_unique<Event>(timeline.device, EventTime::kept), stage, {}});
   }
   Mark& mark = timeline.marks[timeline.used++];
   mark.stage = stage;
-  const DeviceGuard guard(timeline.device);
+  mark.shares = {};
   mark.event->record(compute_stream(timeline.device));
   return before;
 }
@@ -70,8 +70,13 @@ std::vector<StageTimes> StageRecorder::stop() {
     StageTimes& sums = times.emplace_back();
     sums.device = timeline.device;
     for (std::size_t i = 0; i + 1 < timeline.used; ++i) {
-      const auto stage = static_cast<std::size_t>(timeline.marks[i].stage);
-      sums.seconds[stage] += timeline.marks[i + 1].event->seconds_since(*timeline.marks[i].event);
+      const Mark& mark = timeline.marks[i];
+      const double seconds = timeline.marks[i + 1].event->seconds_since(*mark.event);
+      const double all = std::accumulate(mark.shares.of.begin(), mark.shares.of.end(), 0.0);
+      if (all == 0) sums.seconds[static_cast<std::size_t>(mark.stage)] += seconds;
+      for (std::size_t stage = 0; all > 0 && stage < kStages; ++stage) {
+        sums.seconds[stage] += seconds * mark.shares.of[stage] / all;
+      }
     }
   }
   return times;
@@ -79,7 +84,9 @@ std::vector<StageTimes> StageRecorder::stop() {
 
 void StageScope::begin(StageRecorder& recorder, Device device, Stage stage) {
   timeline_ = recorder.of(device);
-  if (timeline_ != nullptr) before_ = StageRecorder::enter(*timeline_, stage);
+  if (timeline_ == nullptr) return;
+  before_ = StageRecorder::enter(*timeline_, stage);
+  mark_ = timeline_->used - 1;
 }
 
 void StageScope::end() noexcept {

@@ -18,6 +18,13 @@ enum class Stage : std::uint8_t { waiting, scatter, replicate, forward, gather, 
 inline constexpr std::size_t kStages = 9;
 const char* name(Stage stage);
 
+/// How much of something belongs to each stage; all 0: nothing was said.
+struct StageShares {
+  std::array<double, kStages> of{};
+
+  void add(Stage stage, double share) { of[static_cast<std::size_t>(stage)] += share; }
+};
+
 /// Seconds of one device, by stage.
 struct StageTimes {
   Device device = Device::host();
@@ -46,7 +53,8 @@ class StageRecorder {
   friend class StageScope;
   struct Mark {
     std::unique_ptr<Event> event;
-    Stage stage;  // from here on
+    Stage stage;         // from here on
+    StageShares shares;  // or in these proportions, if there are any
   };
   struct Timeline {
     Device device;
@@ -78,11 +86,20 @@ class StageScope {
   StageScope(const StageScope&) = delete;
   StageScope& operator=(const StageScope&) = delete;
 
+  /// False where nobody looks: then nothing needs to be measured.
+  bool is_recorded() const { return timeline_ != nullptr; }
+  /// Says that the time from this scope's begin to its end, or to a scope inside, was spent in these proportions: for
+  /// work whose stages go through each other.
+  void divide(const StageShares& shares) {
+    if (timeline_ != nullptr) timeline_->marks[mark_].shares = shares;
+  }
+
  private:
   void begin(StageRecorder& recorder, Device device, Stage stage);
   void end() noexcept;
 
   StageRecorder::Timeline* timeline_ = nullptr;
+  std::size_t mark_ = 0;
   Stage before_ = Stage::waiting;
 };
 

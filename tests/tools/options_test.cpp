@@ -19,6 +19,11 @@ TrainOptions train(Arguments arguments) {
   return std::get<TrainOptions>(parse(arguments));
 }
 
+BenchOptions bench(Arguments arguments) {
+  arguments.insert(arguments.begin(), "bench");
+  return std::get<BenchOptions>(parse(arguments));
+}
+
 std::string error_of(const Arguments& arguments) {
   try {
     parse(arguments);
@@ -42,7 +47,7 @@ void check_refused(const char* option, const Arguments& values, const std::strin
 
 const std::string kTakes =
     "--data, --hidden, --epochs, --batch-size, --optimizer, --learning-rate, --momentum, --parallel, --devices, "
-    "--module-device, --output-device, --seed, --json, --help";
+    "--module-device, --output-device, --seed, --profile, --json, --help";
 
 }  // namespace
 
@@ -98,6 +103,8 @@ TEST_CASE("train takes every option, with a blank or an equals sign") {
   CHECK(options.seed == UINT64_MAX);
   CHECK(options.json == "-");
 
+  CHECK_FALSE(options.profile);
+  CHECK(train({"--profile"}).profile);
   CHECK(train({"--module-device", "cpu"}).module_device == "cpu");
   CHECK(train({"--json", "out.jsonl"}).json == "out.jsonl");
   CHECK(train({"--data", "[a,\"b\"]"}).data == "[a,\"b\"]");
@@ -186,6 +193,83 @@ TEST_CASE("train lists its options when one is unknown") {
   CHECK(train_error({"devices"}) == "unexpected argument 'devices'; fanout train takes options only: " + kTakes);
 }
 
+TEST_CASE("bench step has defaults, and takes every option") {
+  const BenchOptions plain = bench({"step"});
+  CHECK(plain.subject == Subject::step);
+  CHECK(plain.net == std::vector<std::int64_t>{784, 512, 512, 10});
+  CHECK(plain.batch_size == 256);
+  CHECK(plain.optimizer == OptimizerKind::sgd);
+  CHECK_FALSE(plain.devices);
+  CHECK_FALSE(plain.stages);
+  CHECK_FALSE(plain.windows);
+  CHECK_FALSE(plain.window_seconds);
+  CHECK((plain.json.empty() && plain.csv.empty() && plain.plot.empty()));
+
+  const BenchOptions all =
+      bench({"step", "--net", "64,32-10", "--batch-size=32", "--optimizer", "adam", "--devices", "1,0", "--stages",
+             "--windows", "7", "--window", "0.5", "--json", "-", "--csv", "a b.csv", "--plot", "x.svg"});
+  CHECK(all.net == std::vector<std::int64_t>{64, 32, 10});
+  CHECK(all.batch_size == 32);
+  CHECK(all.optimizer == OptimizerKind::adam);
+  CHECK(all.devices == std::vector<int>{1, 0});
+  CHECK(all.stages);
+  CHECK(all.windows == 7);
+  CHECK(all.window_seconds == 0.5);
+  CHECK(all.json == "-");
+  CHECK(all.csv == "a b.csv");
+  CHECK(all.plot == "x.svg");
+}
+
+TEST_CASE("bench reads sizes as powers of 1024, each the double of the one before") {
+  const BenchOptions scatter = bench({"scatter", "--sizes", "512:4K", "--dim", "1", "--input", "pageable"});
+  CHECK(scatter.subject == Subject::scatter);
+  CHECK(scatter.sizes == std::vector<std::size_t>{512, 1024, 2048, 4096});
+  CHECK(scatter.dim == 1);
+  CHECK(scatter.input == InputMemory::pageable);
+  CHECK(bench({"reduce", "--sizes", "3M"}).sizes == std::vector<std::size_t>{3 << 20});
+  CHECK(bench({"p2p", "--sizes", "1M:3M"}).sizes == std::vector<std::size_t>{1 << 20, 2 << 20});
+  CHECK(bench({"gather"}).sizes.front() == 1024);
+  CHECK(bench({"gather"}).sizes.back() == std::size_t{64} << 20);
+}
+
+TEST_CASE("bench says what is wrong with a value and what is allowed") {
+  const auto refused = [](const char* subject, const char* option, const Arguments& values,
+                          const std::string& expected) {
+    for (const char* value : values) {
+      CHECK(error_of({"bench", subject, option, value}) ==
+            std::string(option) + " '" + value + "': expected " + expected);
+    }
+  };
+  refused("scatter", "--sizes", {"", "x", "0", "-1", "1K:", ":1K", "2K:1K", "1T", "1.5K", "1K:2K:4K", "6", "65G", "K"},
+          "one size or two, the smaller first, such as 1K:256M, multiples of 4 bytes up to 64G");
+  refused("scatter", "--dim", {"", "2", "-1", "x"}, "0 or 1");
+  refused("scatter", "--input", {"", "cpu"}, "pinned, pageable or device");
+  refused("step", "--net", {"", "784", "784-", "0-10", "784-x-10"},
+          "2 to 64 widths, each 1 to 65536, separated by hyphens, such as 784-512-512-10");
+  refused("step", "--windows", {"0", "x"}, "a whole number 1 to 1000000");
+  refused("step", "--window", {"0", "61", "x", "nan"}, "seconds from 0.001 to 60");
+  refused("step", "--plot", {"", ".svg", "x.pdf"}, "a file name that ends in .svg or .png");
+}
+
+TEST_CASE("bench names its subjects and the options of each") {
+  CHECK(error_of({"bench"}) ==
+        "bench has no subject; it takes scatter, gather, broadcast, reduce, allreduce, replicate, p2p, kernels or "
+        "step");
+  CHECK(error_of({"bench", "foo"}) ==
+        "unexpected argument 'foo'; fanout bench takes scatter, gather, broadcast, reduce, allreduce, replicate, p2p, "
+        "kernels or step first");
+  CHECK(error_of({"bench", "step", "--sizes", "1K"}) ==
+        "unknown option '--sizes'; fanout bench step takes --devices, --net, --batch-size, --optimizer, --stages, "
+        "--windows, --window, --json, --csv, --plot, --help");
+  CHECK(error_of({"bench", "reduce", "--dim", "1"}) ==
+        "unknown option '--dim'; fanout bench reduce takes --devices, --sizes, --windows, --window, --json, --csv, "
+        "--plot, --help");
+  CHECK(error_of({"bench", "step", "--windows"}) == "--windows has no value; expected a whole number 1 to 1000000");
+  CHECK(error_of({"bench", "step", "--net", "--json"}) ==
+        "--net has no value before --json; expected 2 to 64 widths, each 1 to 65536, separated by hyphens, such as "
+        "784-512-512-10");
+}
+
 TEST_CASE("devices takes no options but --help") {
   CHECK(std::holds_alternative<DevicesOptions>(parse({"devices"})));
   CHECK(error_of({"devices", "--epochs", "3"}) == "unknown option '--epochs'; fanout devices takes --help");
@@ -193,10 +277,9 @@ TEST_CASE("devices takes no options but --help") {
 }
 
 TEST_CASE("fanout lists its commands when none is given or it is unknown") {
-  const std::string allowed = "; fanout takes train or devices first (fanout --help tells more)";
+  const std::string allowed = "; fanout takes train, bench or devices first (fanout --help tells more)";
   CHECK(error_of({}) == "no command" + allowed);
   CHECK(error_of({""}) == "unknown command ''" + allowed);
-  CHECK(error_of({"bench"}) == "unknown command 'bench'" + allowed);
   CHECK(error_of({"help"}) == "unknown command 'help'" + allowed);
   CHECK(error_of({"--epochs", "3", "train"}) == "unknown option '--epochs'" + allowed);
   CHECK_THROWS_AS(parse_command_line(0, nullptr), UsageError);
@@ -213,6 +296,7 @@ TEST_CASE("help names every option and default in lines of at most 80 characters
         "\n"
         "Commands:\n"
         "  train                   Train a multi-layer perceptron (MLP) on images\n"
+        "  bench                   Measure copies, kernels and training steps\n"
         "  devices                 List the devices of this machine\n"
         "\n"
         "fanout COMMAND --help shows a command's options.\n");
@@ -234,8 +318,18 @@ TEST_CASE("help names every option and default in lines of at most 80 characters
                             "(0.9)", "(dp)", "(all, from 0)", "(the primary)", "(0)", "(none)"}) {
     CHECK(text.find(value) != std::string::npos);
   }
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+  const auto check_lines = [](const std::string& help) {
+    std::istringstream lines(help);
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+  };
+  check_lines(text);
+  check_lines(std::get<HelpText>(parse({"bench", "--help"})).text);
+  for (const char* subject :
+       {"scatter", "gather", "broadcast", "reduce", "allreduce", "replicate", "p2p", "kernels", "step"}) {
+    const std::string help = std::get<HelpText>(parse({"bench", subject, "--help"})).text;
+    CHECK(help.find("--json") != std::string::npos);
+    check_lines(help);
+  }
 }
 
 TEST_CASE("version is the program's name and number") {
