@@ -172,7 +172,7 @@ void bench_kernels(const tools::BenchOptions& options, Report& report) {
                                    {"alg_bw", bandwidth},
                                    {"bus_bw", nullptr},
                                    {"nwrong", wrong_elements(kernel, device, elements)}}},
-                                 {"percent_of_copy", 100 * bandwidth / copy_bandwidth}};
+                                 {"percent_of_copy", 100 * (bandwidth / copy_bandwidth)}};
       add_timing(row, timing);
       report.add(row);
     }
