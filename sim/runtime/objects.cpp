@@ -136,7 +136,8 @@ void made(Kind kind, const void* object, int device, std::size_t bytes) {
   const auto at = objects.lower_bound(begin);
   const bool is_known = at != objects.end() && at->first == begin;
   auto behind = is_known ? std::next(at) : at;
-  while (behind != objects.end() && behind->first < begin + bytes) behind = objects.erase(behind);  // ended, overwritten
+  // Objects that ended, and whose memory this one has.
+  while (behind != objects.end() && behind->first < begin + bytes) behind = objects.erase(behind);
   const Object now{kind, device, bytes, call_place, {}};
   if (is_known) {
     at->second = now;  // the usual case: pool memory comes back again and again
